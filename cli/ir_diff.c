@@ -131,7 +131,13 @@ static void align(Diff *d)
             uint32_t *at = &d->length[i * columns + j];
             uint32_t below = at[columns], right = at[1];
             bool same = d->old.keys[i] == d->new.keys[j];
-            *at = same ? at[columns + 1] + 1 : below > right ? below : right;
+            if (same) {
+                *at = at[columns + 1] + 1;
+            } else if (below > right) {
+                *at = below;
+            } else {
+                *at = right;
+            }
         }
     }
 }

@@ -166,16 +166,26 @@ static const char *parse_relation(const char **at, TesseraFact *fact)
     }
     if (!skip_word(at, "%")) {
         const char *from = *at + strspn(*at, " ");
-        return *from == '<' || *from == '>' ? "there are only `<=` and `>=`, no `<` or `>`"
-               : *from == '='               ? "a known size is given with --size"
-                                            : "expected `%`, `<=` or `>=`";
+        if (*from == '<' || *from == '>') {
+            return "there are only `<=` and `>=`, no `<` or `>`";
+        }
+        if (*from == '=') {
+            return "a known size is given with --size";
+        }
+        return "expected `%`, `<=` or `>=`";
     }
     const char *wrong = parse_bound(at, &fact->multiple);
     if (wrong || fact->multiple == 0) {
         return wrong ? wrong : "nothing is a multiple of 0";
     }
     wrong = skip_word(at, "==") ? parse_bound(at, &zero) : "expected `== 0`";
-    return wrong ? wrong : zero ? "only multiples can be assumed: `== 0`" : NULL;
+    if (wrong) {
+        return wrong;
+    }
+    if (zero) {
+        return "only multiples can be assumed: `== 0`";
+    }
+    return NULL;
 }
 
 int fact_read(const char *option, const char *piece, Options *options)

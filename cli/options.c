@@ -107,7 +107,12 @@ static int read_choice(const OptionRow *row, const char *value, int *out)
             *out = i;
             return 0;
         }
-        const char *before = i == 0 ? "" : choice_word(row, i + 1) ? ", " : " or ";
+        const char *before = " or ";
+        if (i == 0) {
+            before = "";
+        } else if (choice_word(row, i + 1)) {
+            before = ", ";
+        }
         n += (size_t)snprintf(words + n, sizeof words - n, "%s%s", before, word);
         nearest = nearest ? nearest : nearest_of(value, word);
     }

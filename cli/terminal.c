@@ -52,7 +52,10 @@ int terminal_columns(void)
         columns = size.ws_col;
     }
     columns = columns > 0 ? columns : 80;
-    return columns < MIN_COLUMNS ? MIN_COLUMNS : columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
+    if (columns < MIN_COLUMNS) {
+        return MIN_COLUMNS;
+    }
+    return columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
 }
 
 /* ---- diagnostics ---- */

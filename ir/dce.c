@@ -78,7 +78,10 @@ static void keep(Life *life, const Value *value)
 /* Operands before the initial values, and the region's arguments before the carried ones. */
 static int first_init(const Op *op)
 {
-    return op->kind == OP_FOR ? 2 : op->kind == OP_IF ? 1 : 0;
+    if (op->kind == OP_FOR) {
+        return 2;
+    }
+    return op->kind == OP_IF ? 1 : 0;
 }
 
 static int first_arg(const Op *op)

@@ -106,9 +106,12 @@ static Value *picked(const Drop *d, Value *value, int axis)
     Builder *b = d->b;
     Type type = value->type;
     DType dtype = type->dtype;
-    DType wide = dtype_is_narrow(dtype)                            ? DT_F32
-                 : dtype_is_float(dtype) || dtype_bits(dtype) > 31 ? dtype
-                                                                   : DT_I32;
+    DType wide = DT_I32;
+    if (dtype_is_narrow(dtype)) {
+        wide = DT_F32;
+    } else if (dtype_is_float(dtype) || dtype_bits(dtype) > 31) {
+        wide = dtype;
+    }
     const DimVar *range = poly_as_range(type->dims[axis]);
     Value *which =
         range ? build_index(b, range->binder, DT_I64) : build_iota(b, type->dims[axis], DT_I64);

@@ -317,9 +317,13 @@ bool dim_is_split(Func *func, Dim whole, Dim groups, int64_t by)
 bool dim_is_product(Func *func, Dim whole, Dim outer, Dim inner)
 {
     int64_t by;
-    return poly_is_const(inner, &by)   ? dim_is_split(func, whole, outer, by)
-           : poly_is_const(outer, &by) ? dim_is_split(func, whole, inner, by)
-                                       : poly_mul(func, outer, inner) == whole;
+    if (poly_is_const(inner, &by)) {
+        return dim_is_split(func, whole, outer, by);
+    }
+    if (poly_is_const(outer, &by)) {
+        return dim_is_split(func, whole, inner, by);
+    }
+    return poly_mul(func, outer, inner) == whole;
 }
 
 /* A multiple of `multiple` that is at least the extent, and never 0. NULL: it overflows. */
@@ -347,9 +351,13 @@ Value *func_pitched_scratch(Func *func, Type type, int64_t multiple)
     Dim strides[MAX_RANK], next = NULL;
     for (int axis = type->rank - 1; axis >= 0; axis--) {
         bool rows = axis == type->rank - 2;
-        strides[axis] = axis == type->rank - 1 ? poly_const(func, 1)
-                        : rows ? pitch_of(func, type->dims[type->rank - 1], multiple)
-                               : poly_mul(func, next, type->dims[axis + 1]);
+        if (axis == type->rank - 1) {
+            strides[axis] = poly_const(func, 1);
+        } else if (rows) {
+            strides[axis] = pitch_of(func, type->dims[type->rank - 1], multiple);
+        } else {
+            strides[axis] = poly_mul(func, next, type->dims[axis + 1]);
+        }
         next = strides[axis];
         if (!next) {
             return func_scratch(func, type);

@@ -22,8 +22,12 @@ static bool reads_as(DType dtype, const char *digits, double value)
 static void put_float(Text *out, DType dtype, double value)
 {
     char digits[40];
-    if (isnan(value) || isinf(value)) {
-        text_add(out, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+    if (isnan(value)) {
+        text_add(out, "nan");
+        return;
+    }
+    if (isinf(value)) {
+        text_add(out, value < 0 ? "-inf" : "inf");
         return;
     }
     int n = 0;

@@ -128,7 +128,10 @@ static bool holds(const char *pred, bool less, bool equal, bool unordered)
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (text_equal(table[i].name, pred)) {
-            return less ? table[i].less : equal ? table[i].equal : table[i].greater;
+            if (less) {
+                return table[i].less;
+            }
+            return equal ? table[i].equal : table[i].greater;
         }
     }
     return false;
@@ -306,16 +309,25 @@ static Scalar arithmetic(OpKind kind, DType dtype, const Scalar *operands)
     int n = op_info(kind)->operands;
     if (dtype_is_float(dtype)) {
         double a = operands[0].f;
-        double result = n == 1   ? float_unary(kind, dtype, a)
-                        : n == 2 ? float_binary(kind, dtype, a, operands[1].f)
-                                 : float_fma(dtype, a, operands[1].f, operands[2].f);
+        double result;
+        if (n == 1) {
+            result = float_unary(kind, dtype, a);
+        } else if (n == 2) {
+            result = float_binary(kind, dtype, a, operands[1].f);
+        } else {
+            result = float_fma(dtype, a, operands[1].f, operands[2].f);
+        }
         return (Scalar){.f = result};
     }
     int64_t a = operands[0].i;
-    int64_t result =
-        n == 1   ? int_unary(kind, dtype, a)
-        : n == 2 ? int_binary(kind, dtype, a, operands[1].i)
-                 : (int64_t)((uint64_t)a * (uint64_t)operands[1].i + (uint64_t)operands[2].i);
+    int64_t result;
+    if (n == 1) {
+        result = int_unary(kind, dtype, a);
+    } else if (n == 2) {
+        result = int_binary(kind, dtype, a, operands[1].i);
+    } else {
+        result = (int64_t)((uint64_t)a * (uint64_t)operands[1].i + (uint64_t)operands[2].i);
+    }
     return (Scalar){.i = scalar_wrap(dtype, (uint64_t)result)};
 }
 

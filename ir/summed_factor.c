@@ -131,7 +131,7 @@ static bool has_equal_factor(const Value *value, unsigned axes, int depth)
         }
     }
     bool follows = product || op->kind == OP_NEG || op->kind == OP_SELECT;
-    int n = op->kind == OP_MUL ? 2 : op->kind == OP_SELECT ? 2 : 1;
+    int n = op->kind == OP_MUL || op->kind == OP_SELECT ? 2 : 1;
     for (int i = op->kind == OP_SELECT; follows && i < n; i++) {
         if (has_equal_factor(op->operands[i], axes, depth + 1)) {
             return true;

@@ -36,16 +36,20 @@ static void on_typed(void *user, Span expression, const char *type)
 
 static int by_place(Span x, Span y)
 {
-    return x.start != y.start ? (x.start < y.start ? -1 : 1)
-           : x.end != y.end   ? (x.end < y.end ? -1 : 1)
-                              : 0;
+    if (x.start != y.start) {
+        return (x.start < y.start ? -1 : 1);
+    }
+    return x.end != y.end ? (x.end < y.end ? -1 : 1) : 0;
 }
 
 static int compare_typed(const void *x, const void *y)
 {
     const TypedSpan *a = x, *b = y;
     int place = by_place(a->span, b->span);
-    return place ? place : a->order < b->order ? -1 : 1;
+    if (place) {
+        return place;
+    }
+    return a->order < b->order ? -1 : 1;
 }
 
 /* By their places, of each the first one that was found. */
@@ -127,9 +131,10 @@ const Token *analysis_token(const Analysis *a, uint32_t offset)
         found = &a->tokens.items[i];
     }
     bool after = found && found->span.start < offset && found->span.end == offset;
-    return found && (offset < found->span.end || after) ? found
-           : found && found->span.start == offset       ? found
-                                                        : NULL;
+    if (found && (offset < found->span.end || after)) {
+        return found;
+    }
+    return found && found->span.start == offset ? found : NULL;
 }
 
 /* ---- the text ---- */

@@ -151,10 +151,14 @@ static const char *dtype_text(Arena *arena, const char *name)
     if (!dtype_from_name(name, strlen(name), &dtype)) {
         return "";
     }
-    const char *kind = dtype == DT_BOOL         ? "true or false"
-                       : dtype_is_float(dtype)  ? "floating-point number"
-                       : dtype_is_signed(dtype) ? "signed integer"
-                                                : "unsigned integer";
+    const char *kind = "unsigned integer";
+    if (dtype == DT_BOOL) {
+        kind = "true or false";
+    } else if (dtype_is_float(dtype)) {
+        kind = "floating-point number";
+    } else if (dtype_is_signed(dtype)) {
+        kind = "signed integer";
+    }
     return arena_printf(arena, "%s, %d bit%s", kind, dtype_bits(dtype),
                         dtype_bits(dtype) == 1 ? "" : "s");
 }

@@ -29,7 +29,10 @@ static uint32_t line_end(const LinedText *lined, size_t line)
 
 static uint32_t units(const LinedText *lined, Char c)
 {
-    return lined->utf8 ? (uint32_t)c.bytes : c.code >= 0x10000 ? 2 : 1;
+    if (lined->utf8) {
+        return (uint32_t)c.bytes;
+    }
+    return c.code >= 0x10000 ? 2 : 1;
 }
 
 uint32_t position_offset(const LinedText *lined, int64_t line, int64_t column)

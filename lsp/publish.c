@@ -6,7 +6,10 @@
 
 static int severity(const Diag *diag)
 {
-    return diag->severity == SEVERITY_ERROR ? 1 : diag->severity == SEVERITY_WARNING ? 2 : 3;
+    if (diag->severity == SEVERITY_ERROR) {
+        return 1;
+    }
+    return diag->severity == SEVERITY_WARNING ? 2 : 3;
 }
 
 /* The import by which the file came, or the start of the text. */

@@ -85,7 +85,12 @@ static bool read_size(const char *text, int64_t *size)
     char *end;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    int shift = *end == 'k' ? 10 : *end == 'm' ? 20 : 0;
+    int shift = 0;
+    if (*end == 'k') {
+        shift = 10;
+    } else if (*end == 'm') {
+        shift = 20;
+    }
     end += shift > 0;
     *size = (int64_t)value << shift;
     return errno == 0 && end != text && *end == 0 && value >= 0 && value < (int64_t)1 << 40;

@@ -80,7 +80,10 @@ static LineAt line_at(const Source *source, size_t offset)
 
 static size_t clamp(size_t value, size_t low, size_t high)
 {
-    return value < low ? low : value > high ? high : value;
+    if (value < low) {
+        return low;
+    }
+    return value > high ? high : value;
 }
 
 static int characters(const char *text, size_t n)

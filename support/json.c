@@ -40,7 +40,12 @@ static void append_code(char *text, size_t *n, uint32_t code)
         text[(*n)++] = (char)code;
         return;
     }
-    int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    int more = 3;
+    if (code < 0x800) {
+        more = 1;
+    } else if (code < 0x10000) {
+        more = 2;
+    }
     static const unsigned char heads[] = {0, 0xC0, 0xE0, 0xF0};
     text[(*n)++] = (char)(heads[more] | code >> 6 * more);
     while (more-- > 0) {

@@ -195,7 +195,10 @@ static char small(char c)
 /* Of a character that only one of the two has. */
 static int cost_alone(char c)
 {
-    return c == '_' || c == '-' ? 1 : is_digit(c) ? TEXT_EDIT + 1 : TEXT_EDIT;
+    if (c == '_' || c == '-') {
+        return 1;
+    }
+    return is_digit(c) ? TEXT_EDIT + 1 : TEXT_EDIT;
 }
 
 static int cost_replaced(char a, char b)
@@ -207,7 +210,10 @@ static int cost_replaced(char a, char b)
         return 1;
     }
     bool joins = cost_alone(a) == 1 && cost_alone(b) == 1; /* `_` for `-` */
-    return joins ? 1 : is_digit(a) && is_digit(b) ? 2 * (TEXT_EDIT + 1) : TEXT_EDIT;
+    if (joins) {
+        return 1;
+    }
+    return is_digit(a) && is_digit(b) ? 2 * (TEXT_EDIT + 1) : TEXT_EDIT;
 }
 
 static int lesser(int a, int b)

@@ -27,5 +27,8 @@ bool char_is_control(uint32_t code)
 int char_width(uint32_t code)
 {
     bool replaced = code == 0xFFFD || char_is_control(code);
-    return code == '\t' ? TAB_WIDTH : replaced ? 1 : utf8proc_charwidth((utf8proc_int32_t)code);
+    if (code == '\t') {
+        return TAB_WIDTH;
+    }
+    return replaced ? 1 : utf8proc_charwidth((utf8proc_int32_t)code);
 }

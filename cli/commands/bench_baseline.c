@@ -52,9 +52,12 @@ static void add_entry(Collector *c)
 static void collect(void *user, const char *path, const char *text, double number)
 {
     Collector *c = user;
-    char **word = strcmp(path, "kernel") == 0   ? &c->entry.kernel
-                  : strcmp(path, "target") == 0 ? &c->entry.target
-                                                : NULL;
+    char **word = NULL;
+    if (strcmp(path, "kernel") == 0) {
+        word = &c->entry.kernel;
+    } else if (strcmp(path, "target") == 0) {
+        word = &c->entry.target;
+    }
     if (!text) {
         if (!*path) {
             add_entry(c);

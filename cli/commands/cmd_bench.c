@@ -55,7 +55,13 @@ static int time_rounds(Bench *bench)
     }
     code = code ? code : launch_times(bench, 1, &first);
     double wanted = first > 0 ? ROUND_SECONDS / first : MAX_LAUNCHES;
-    bench->launches = wanted < 1 ? 1 : wanted > MAX_LAUNCHES ? MAX_LAUNCHES : (int)wanted;
+    if (wanted < 1) {
+        bench->launches = 1;
+    } else if (wanted > MAX_LAUNCHES) {
+        bench->launches = MAX_LAUNCHES;
+    } else {
+        bench->launches = (int)wanted;
+    }
     int warm_ups = first > 1 ? 1 : WARM_UPS;
     for (int i = 0; i < n && code == 0; i++) {
         double ignored;

@@ -469,7 +469,10 @@ static int check_variant(const Options *options, size_t variant)
         tessera_device_free(c.backends[i].at);
     }
     session_close(&c.session);
-    return code ? code : c.differs ? TESSERA_DIFFERENT : 0;
+    if (code) {
+        return code;
+    }
+    return c.differs ? TESSERA_DIFFERENT : 0;
 }
 
 static int check_kernel(const Options *options, const TesseraSignature *signature)

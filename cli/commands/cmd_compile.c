@@ -48,9 +48,14 @@ static int emit(const Options *options, Session *session, const char *target)
 {
     TesseraBytes bytes;
     const char *path = options->outputs.n ? options->outputs.items[0] : NULL;
-    const char *kind = options->emit         ? options->emit
-                       : options->stop_after ? "ir"
-                                             : usual_kind(session->context, target);
+    const char *kind;
+    if (options->emit) {
+        kind = options->emit;
+    } else if (options->stop_after) {
+        kind = "ir";
+    } else {
+        kind = usual_kind(session->context, target);
+    }
     /* A kind that the target has not is the library's to refuse. */
     if (!path &&
         (strcmp(kind, "cubin") == 0 || strcmp(kind, "hsaco") == 0 || strcmp(kind, "obj") == 0) &&

@@ -8,7 +8,10 @@
 
 const char *io_name(TesseraIo io)
 {
-    return io == TESSERA_IN ? "in" : io == TESSERA_OUT ? "out" : "inout";
+    if (io == TESSERA_IN) {
+        return "in";
+    }
+    return io == TESSERA_OUT ? "out" : "inout";
 }
 
 /* ---- for people: as in a source ---- */

@@ -11,7 +11,10 @@
 
 static const char *health_name(TesseraHealth health)
 {
-    return health == TESSERA_HEALTHY ? "ok" : health == TESSERA_ABSENT ? "absent" : "broken";
+    if (health == TESSERA_HEALTHY) {
+        return "ok";
+    }
+    return health == TESSERA_ABSENT ? "absent" : "broken";
 }
 
 /* ---- for people ---- */

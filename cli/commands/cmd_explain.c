@@ -38,10 +38,14 @@ static int explain_against(const Options *options, Session *session)
 static int explain(const Options *options, Session *session)
 {
     TesseraBytes bytes;
-    TesseraExplain form = options->html   ? TESSERA_EXPLAIN_HTML
-                          : options->json ? TESSERA_EXPLAIN_JSON
-                          : options->nest ? TESSERA_EXPLAIN_NEST
-                                          : TESSERA_EXPLAIN_TEXT;
+    TesseraExplain form = TESSERA_EXPLAIN_TEXT;
+    if (options->html) {
+        form = TESSERA_EXPLAIN_HTML;
+    } else if (options->json) {
+        form = TESSERA_EXPLAIN_JSON;
+    } else if (options->nest) {
+        form = TESSERA_EXPLAIN_NEST;
+    }
     if (tessera_kernel_explain(session->kernel, form, &bytes) != TESSERA_OK) {
         return fail_context(session->context);
     }

@@ -315,7 +315,12 @@ static int run_in_session(Run *run)
     FILE *to = run->to = uses_stdout(run->options) ? stderr : stdout;
     int code = arrays_read(run->options, s, &run->arrays, &with_consts);
     bool watched = run->options->trace || run->options->trap != NOT_GIVEN;
-    const char *device = run->options->device ? run->options->device : watched ? "interp" : "auto";
+    const char *device = "auto";
+    if (run->options->device) {
+        device = run->options->device;
+    } else if (watched) {
+        device = "interp";
+    }
     run->interpreted = strcmp(device, "interp") == 0;
     if (code == 0 && watched && !run->interpreted) {
         code = fail_code(FAIL_CONFLICT, TESSERA_USAGE,

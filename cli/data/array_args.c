@@ -290,7 +290,12 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
         if (array->param->rank >= 0) {
             code = complete_tensor(options, session, compile, arrays, i);
         } else if (array->given || fallback || bench) {
-            const char *text = array->given ? array->from : fallback ? fallback : "1";
+            const char *text = "1";
+            if (array->given) {
+                text = array->from;
+            } else if (fallback) {
+                text = fallback;
+            }
             code = scalar_read(array->param, text, array);
         } else {
             code = fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE, "'%s' is not given: %s=NUMBER",

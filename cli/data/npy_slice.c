@@ -77,7 +77,10 @@ static bool take_number(Reader *r, int64_t *number)
 static int64_t clamped(int64_t end, int64_t extent, int64_t least, int64_t most)
 {
     end = end < 0 ? end + extent : end;
-    return end < least ? least : end > most ? most : end;
+    if (end < least) {
+        return least;
+    }
+    return end > most ? most : end;
 }
 
 static void keep_axis(Reader *r, int to, int64_t extent, int64_t stride)
@@ -98,8 +101,10 @@ static bool take_slice(Reader *r, int axis, int to, bool has_first, int64_t firs
         return complain(r, "a step of 0 goes nowhere");
     }
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
-    first = has_first ? clamped(first, extent, low, high) : step < 0 ? high : low;
-    last = has_last ? clamped(last, extent, low, high) : step < 0 ? low : high;
+    int64_t begin = step < 0 ? high : low, end = step < 0 ? low : high;
+    first = has_first ? clamped(first, extent, low, high) : begin;
+    last = has_last ? clamped(last, extent, low, high) : end;
+
     int64_t far = step < 0 ? first - last : last - first, by = step < 0 ? -step : step;
     int64_t count = far > 0 ? (far - 1) / by + 1 : 0;
     r->offset += count ? first * stride : 0;

@@ -73,9 +73,13 @@ int scalar_read(const TesseraParam *param, const char *text, Array *array)
     }
     array->number = 0;
     array->integer = 0;
-    return type == TESSERA_BOOL          ? read_bool(param, text, array)
-           : tessera_type_is_float(type) ? read_float(param, type, text, array)
-                                         : read_integer(param, type, text, array);
+    if (type == TESSERA_BOOL) {
+        return read_bool(param, text, array);
+    }
+    if (tessera_type_is_float(type)) {
+        return read_float(param, type, text, array);
+    }
+    return read_integer(param, type, text, array);
 }
 
 void scalar_show(FILE *to, const Array *array)

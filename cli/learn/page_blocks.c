@@ -48,8 +48,16 @@ bool page_next(const char **at, PageBlock *block)
         return true;
     }
     bool heading = **at == '#', item = strncmp(*at, "- ", 2) == 0;
-    block->kind = heading ? PAGE_HEADING : item ? PAGE_ITEM : PAGE_PARAGRAPH;
-    *at += heading ? strspn(*at, "# ") : item ? 2 : 0;
+    if (heading) {
+        block->kind = PAGE_HEADING;
+        *at += strspn(*at, "# ");
+    } else if (item) {
+        block->kind = PAGE_ITEM;
+        *at += 2;
+    } else {
+        block->kind = PAGE_PARAGRAPH;
+    }
+
     block->text = session_alloc(strlen(*at) + 1);
     size_t n = 0;
     do {

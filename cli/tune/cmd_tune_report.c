@@ -41,9 +41,12 @@ int tune_report(const Options *options)
     if (code == 0 && records.n == 0) {
         code = fail_code(FAIL_STORE, TESSERA_USAGE, "nothing of this was measured");
     }
-    const char *path = options->html        ? options->html
-                       : options->outputs.n ? options->outputs.items[0]
-                                            : "-";
+    const char *path = "-";
+    if (options->html) {
+        path = options->html;
+    } else if (options->outputs.n) {
+        path = options->outputs.items[0];
+    }
     code = code ? code : out_open(path, &out);
     if (code == 0) {
         Text text = text_new(&arena);

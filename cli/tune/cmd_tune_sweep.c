@@ -70,7 +70,12 @@ static int read_budget(const char *text, double *seconds)
     char *end;
     *seconds = text ? strtod(text, &end) : DEFAULT_SECONDS;
     if (text) {
-        double unit = *end == 'm' ? 60 : *end == 'h' ? 3600 : 1;
+        double unit = 1;
+        if (*end == 'm') {
+            unit = 60;
+        } else if (*end == 'h') {
+            unit = 3600;
+        }
         end += *end == 's' || *end == 'm' || *end == 'h';
         if (end == text || *end || !(*seconds >= 0) || *seconds > 1e7) {
             return fail_code(FAIL_VALUE, TESSERA_USAGE,

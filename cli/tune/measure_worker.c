@@ -121,9 +121,11 @@ static void guess_envelope(const Array *array, const void *reference, Envelope *
         double size = value < 0 ? -value : value;
         largest = size > largest && size < 1e300 ? size : largest;
     }
-    eps = tensor.type == TESSERA_BF16  ? 1.0 / (1 << 8)
-          : tensor.type == TESSERA_F16 ? 1.0 / (1 << 11)
-                                       : eps;
+    if (tensor.type == TESSERA_BF16) {
+        eps = 1.0 / (1 << 8);
+    } else if (tensor.type == TESSERA_F16) {
+        eps = 1.0 / (1 << 11);
+    }
     bool exact = !tessera_type_is_float(tensor.type);
     envelope_add(envelope, largest, exact ? 0 : 8 * eps * largest);
     envelope_add(envelope, 0, exact ? 0 : 8 * eps * largest);

@@ -47,9 +47,10 @@ static int add_pieces(const char *text, bool sizes, Options *options)
     for (const char *at = text; *at;) {
         size_t n = strcspn(at, ",");
         char *piece = session_text(at, n);
-        int code = n == 0  ? 0
-                   : sizes ? size_read("--size", piece, options)
-                           : set_read("--set", piece, options);
+        int code = 0;
+        if (n > 0) {
+            code = sizes ? size_read("--size", piece, options) : set_read("--set", piece, options);
+        }
         if (code != 0) {
             return code;
         }

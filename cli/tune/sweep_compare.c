@@ -20,7 +20,10 @@ static int exponent_of(double value)
     frexp(value, &exponent);
     exponent = value == 0 ? MIN_EXPONENT : exponent;
     exponent -= MIN_EXPONENT;
-    return exponent < 0 ? 0 : exponent >= EXPONENTS ? EXPONENTS - 1 : exponent;
+    if (exponent < 0) {
+        return 0;
+    }
+    return exponent >= EXPONENTS ? EXPONENTS - 1 : exponent;
 }
 
 void envelope_add(Envelope *envelope, double value, double bound)
@@ -48,7 +51,11 @@ void envelope_close(Envelope *envelope, double scale)
         envelope->most[i] = own > next ? own : next;
     }
     for (int i = 0; i < EXPONENTS; i++) {
-        so_far = i > top ? so_far * 2 : envelope->most[i] > so_far ? envelope->most[i] : so_far;
+        if (i > top) {
+            so_far = so_far * 2;
+        } else if (envelope->most[i] > so_far) {
+            so_far = envelope->most[i];
+        }
         envelope->most[i] = so_far;
     }
 }

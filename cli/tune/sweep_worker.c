@@ -97,7 +97,9 @@ int sweep_work(const Options *options)
         return TESSERA_USAGE;
     }
     int code = open_work(&work, measures);
-    code = code ? code : measures ? sweep_measure(&work) : compile_for(&work);
+    if (code == 0) {
+        code = measures ? sweep_measure(&work) : compile_for(&work);
+    }
     arrays_free(&work.session, &work.arrays);
     session_close(&work.session);
     return code;

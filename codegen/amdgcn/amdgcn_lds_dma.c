@@ -94,9 +94,12 @@ static LLVMValueRef node(GpuEmitter *em, int n, LLVMMetadataRef *parts)
 
 static bool touches_lds(LLVMValueRef op)
 {
-    LLVMValueRef at = LLVMIsALoadInst(op)    ? LLVMGetOperand(op, 0)
-                      : LLVMIsAStoreInst(op) ? LLVMGetOperand(op, 1)
-                                             : NULL;
+    LLVMValueRef at = NULL;
+    if (LLVMIsALoadInst(op)) {
+        at = LLVMGetOperand(op, 0);
+    } else if (LLVMIsAStoreInst(op)) {
+        at = LLVMGetOperand(op, 1);
+    }
     return at && LLVMGetPointerAddressSpace(LLVMTypeOf(at)) == LDS_SPACE;
 }
 

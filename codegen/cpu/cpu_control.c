@@ -244,9 +244,14 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     case OP_END:
     case OP_LEN: {
         const CpuValue *range = &c->values[op->operands[0]->id];
-        c->values[op->results[0]->id].scalar = op->kind == OP_START ? range->start
-                                               : op->kind == OP_END ? range->end
-                                                                    : range->len;
+        LLVMValueRef *scalar = &c->values[op->results[0]->id].scalar;
+        if (op->kind == OP_START) {
+            *scalar = range->start;
+        } else if (op->kind == OP_END) {
+            *scalar = range->end;
+        } else {
+            *scalar = range->len;
+        }
         return;
     }
     case OP_REDUCE: cpu_emit_reduce(c, op); return;

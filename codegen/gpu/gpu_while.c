@@ -121,7 +121,11 @@ static LLVMValueRef *conditions(const While *w, LLVMValueRef *any)
         goes_on[r] = gpu_both(em, held->regs[r], gpu_both(em, inside, around(w, condition, r)));
         *any = *any ? LLVMBuildOr(em->builder, *any, goes_on[r], "") : goes_on[r];
     }
-    *any = w->warps_together ? gpu_any_warp(em, *any) : w->together ? any_lane(em, *any) : *any;
+    if (w->warps_together) {
+        *any = gpu_any_warp(em, *any);
+    } else if (w->together) {
+        *any = any_lane(em, *any);
+    }
     return is_tile(condition) ? goes_on : NULL;
 }
 

@@ -265,9 +265,12 @@ static void emit_boxes(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp 
         for (int64_t part = 0; part < boxes->parts; part++) {
             bulk->args[0] = plus(em, address, box_offset(boxes, part, chunk));
             for (int axis = 0; axis < boxes->rank; axis++) {
-                int64_t by = axis == boxes->rank - 1 ? chunk * boxes->chunk_cols
-                             : axis == boxes->rows   ? part * boxes->part_rows
-                                                     : 0;
+                int64_t by = 0;
+                if (axis == boxes->rank - 1) {
+                    by = chunk * boxes->chunk_cols;
+                } else if (axis == boxes->rows) {
+                    by = part * boxes->part_rows;
+                }
                 bulk->args[bulk->n_fixed + boxes->rank - 1 - axis] = plus(em, first[axis], by);
             }
             gpu_asm(em, LLVMVoidTypeInContext(em->context), bulk->text, bulk->constraints, true,

@@ -534,9 +534,14 @@ void hopper_emit_dot_wait(GpuEmitter *em, Op *op)
     }
     text_add(&constraints, "~{memory}");
     const char *text = arena_printf(em->arena, "wgmma.wait_group.sync.aligned %d;", (int)pending);
-    LLVMTypeRef type = n == 0   ? LLVMVoidTypeInContext(em->context)
-                       : n == 1 ? types[0]
-                                : LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
+    LLVMTypeRef type;
+    if (n == 0) {
+        type = LLVMVoidTypeInContext(em->context);
+    } else if (n == 1) {
+        type = types[0];
+    } else {
+        type = LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
+    }
     LLVMValueRef out = gpu_asm(em, type, text, constraints.data, true, n, args);
     for (int i = 0; i < n; i++) {
         *slots[i] = n == 1 ? out : LLVMBuildExtractValue(em->builder, out, (unsigned)i, "");

@@ -65,7 +65,12 @@ void nvptx_multiply(GpuEmitter *em, const MatrixInstr *unit, const GpuFragment *
     Statement s = {
         .em = em, .text = text_new(em->arena), .constraints = text_new(em->arena), .n_results = n};
     LLVMTypeRef type = LLVMTypeOf(acc[0]), types[8];
-    const char *constraint = type == em->f32 ? "=f" : type == em->f64 ? "=d" : "=r";
+    const char *constraint = "=r";
+    if (type == em->f32) {
+        constraint = "=f";
+    } else if (type == em->f64) {
+        constraint = "=d";
+    }
     /* The instruction is named by its shape, its result and its operands, as in "m16n8k16 f32
      * bf16". */
     char shape[16], result[8], operands[8];

@@ -76,7 +76,13 @@ static void fill_param(Func *func, const Param *from, PlanParam *to)
     to->name = arena_strdup(func->arena, from->name);
     to->dtype = type->dtype;
     /* The plan has its own enum for the direction of a parameter. */
-    to->io = from->io == PARAM_IN ? PLAN_IN : from->io == PARAM_OUT ? PLAN_OUT : PLAN_INOUT;
+    if (from->io == PARAM_IN) {
+        to->io = PLAN_IN;
+    } else if (from->io == PARAM_OUT) {
+        to->io = PLAN_OUT;
+    } else {
+        to->io = PLAN_INOUT;
+    }
     to->rank = -1;
     to->align = dtype_bytes(type->dtype);
     if (type->kind != TYPE_TENSOR) {

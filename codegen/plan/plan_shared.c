@@ -102,9 +102,12 @@ static void place(Op *op, void *user)
     if (op->kind != OP_SHARED && op->kind != OP_MBARRIER) {
         return;
     }
-    int align = op->kind == OP_MBARRIER           ? MBARRIER_BYTES
-                : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
-                                                  : PLAIN_ALIGN;
+    int align = PLAIN_ALIGN;
+    if (op->kind == OP_MBARRIER) {
+        align = MBARRIER_BYTES;
+    } else if (op_int(op, ATTR_SWIZZLE, 0) > 0) {
+        align = SWIZZLE_ALIGN;
+    }
     int after = aligned(placer->layout.bytes, align);
     SharedAllocation at = {op, (int)op_int(op, ATTR_OFFSET, after),
                            (int)plan_memory_bytes(placer->func, op->results[0])};

@@ -74,7 +74,10 @@ static void assume_natural(Lower *l, const Expr *fact, Dim dim)
     bool one = last->n == 1 && dim->n_terms == (value ? 2 : 1) && last->coef != INT64_MIN;
     if (one && last->coef > 0) {
         DimVar *size = last->vars[0];
-        int64_t missing = value >= 0 ? 0 : value == INT64_MIN ? INT64_MAX : -value;
+        int64_t missing = 0;
+        if (value < 0) {
+            missing = value == INT64_MIN ? INT64_MAX : -value;
+        }
         int64_t least = missing / last->coef + (missing % last->coef != 0);
         size->least = least > size->least ? least : size->least;
     } else if (one && value >= 0) {

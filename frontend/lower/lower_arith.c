@@ -80,7 +80,14 @@ static bool literal_dtype(Lower *l, const Expr *expr, const Val *literal, const 
         return dtype_error(l, expr, a, b);
     }
     bool binary = expr->kind == EXPR_BINARY;
-    Span span = !binary ? expr->span : literal == a ? expr->a->span : expr->b->span;
+    Span span;
+    if (!binary) {
+        span = expr->span;
+    } else if (literal == a) {
+        span = expr->a->span;
+    } else {
+        span = expr->b->span;
+    }
     return check_fits(l, ERR_LITERAL, span, literal, *out, false);
 }
 

@@ -88,7 +88,12 @@ static Val lower_sort(Lower *l, const Expr *expr)
         return poison_val();
     }
     DType dtype = dtype_of(&x);
-    DType bytes = !dtype_is_packed(dtype) ? dtype : dtype_is_signed(dtype) ? DT_I8 : DT_U8;
+    DType bytes = DT_U8;
+    if (!dtype_is_packed(dtype)) {
+        bytes = dtype;
+    } else if (dtype_is_signed(dtype)) {
+        bytes = DT_I8;
+    }
     Value *value = build_cast(&l->b, materialize(l, &x, dtype, &shape), bytes);
     Op *op = build_sort(&l->b, value, descending.scalar.i != 0);
     Val tuple = {.kind = VAL_TUPLE, .n_items = 2};

@@ -309,9 +309,12 @@ static void order_params(const Derived *k)
             const Param *param = &func->params.items[i];
             bool given = param->io == PARAM_IN || param->io == PARAM_INOUT;
             bool kept = param->io == PARAM_SCRATCH && value_has_uses(func, param->value);
-            bool here = turn == 0 ? given
-                        : result  ? param->io == PARAM_OUT && is_called(param, name)
-                                  : kept;
+            bool here = kept;
+            if (turn == 0) {
+                here = given;
+            } else if (result) {
+                here = param->io == PARAM_OUT && is_called(param, name);
+            }
             if (here && !is_gone(k, param->value)) {
                 params[count++] = *param;
             }

@@ -332,9 +332,13 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Inde
                             ? whole_lane(l, &axis_index->val, axis_index->extent)
                             : -1;
             bool scalar = axis_index->kind == INDEX_AT && walks < 0;
-            indices[i] = scalar                            ? as_index(l, &axis_index->val)
-                         : axis_index->kind == INDEX_RANGE ? axis_index->val.value
-                                                           : NULL;
+            if (scalar) {
+                indices[i] = as_index(l, &axis_index->val);
+            } else if (axis_index->kind == INDEX_RANGE) {
+                indices[i] = axis_index->val.value;
+            } else {
+                indices[i] = NULL;
+            }
             if (!scalar) {
                 lane[rank++] = walks;
             }
@@ -416,9 +420,13 @@ static bool part_end(Lower *l, const Expr *end, Value **out, Dim *size)
                     val_text(l, &val));
         return false;
     }
-    *size = val.kind == VAL_DIM     ? val.dim
-            : val.kind == VAL_CONST ? poly_const(l->func, val.scalar.i)
-                                    : NULL;
+    if (val.kind == VAL_DIM) {
+        *size = val.dim;
+    } else if (val.kind == VAL_CONST) {
+        *size = poly_const(l->func, val.scalar.i);
+    } else {
+        *size = NULL;
+    }
     *out = as_index(l, &val);
     return true;
 }

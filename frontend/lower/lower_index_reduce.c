@@ -20,7 +20,10 @@ static int64_t int_extreme(DType dtype, bool most)
 {
     int bits = dtype_bits(dtype);
     if (!dtype_is_signed(dtype)) {
-        return !most ? 0 : bits == 64 ? -1 : ((int64_t)1 << bits) - 1;
+        if (!most) {
+            return 0;
+        }
+        return bits == 64 ? -1 : ((int64_t)1 << bits) - 1;
     }
     int64_t top = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
     return most ? top : -top - 1;

@@ -344,9 +344,12 @@ static const Expr *passed_again(const Expr *expr, const FnDecl *fn)
         const Expr *arg = expr->args.items[i];
         for (size_t k = 0; k < i && arg->kind == EXPR_NAMED; k++) {
             const Expr *before = expr->args.items[k];
-            const char *name = before->kind == EXPR_NAMED ? before->name
-                               : k < fn->params.n         ? fn->params.items[k].name
-                                                          : "";
+            const char *name = "";
+            if (before->kind == EXPR_NAMED) {
+                name = before->name;
+            } else if (k < fn->params.n) {
+                name = fn->params.items[k].name;
+            }
             if (text_equal(name, arg->name)) {
                 return arg;
             }

@@ -170,10 +170,13 @@ static const DimVar *only_var(Dim dim)
 static const char *quotient_text(Lower *l, Dim dim)
 {
     const DimVar *var = only_var(dim);
-    return !var || var->by <= 0 ? dim_text(l, dim)
-           : only_var(var->of)
-               ? arena_printf(l->arena, "%s // %lld", dim_text(l, var->of), (long long)var->by)
-               : arena_printf(l->arena, "(%s) // %lld", dim_text(l, var->of), (long long)var->by);
+    if (!var || var->by <= 0) {
+        return dim_text(l, dim);
+    }
+    if (only_var(var->of)) {
+        return arena_printf(l->arena, "%s // %lld", dim_text(l, var->of), (long long)var->by);
+    }
+    return arena_printf(l->arena, "(%s) // %lld", dim_text(l, var->of), (long long)var->by);
 }
 
 /* A size that parameters have bound is checked, any other is defined. */

@@ -98,7 +98,10 @@ bool when_check(Func *func, const Expr *condition)
 
 static Answer negated(Answer answer)
 {
-    return answer == ANSWER_OPEN ? answer : answer == ANSWER_YES ? ANSWER_NO : ANSWER_YES;
+    if (answer == ANSWER_OPEN) {
+        return answer;
+    }
+    return answer == ANSWER_YES ? ANSWER_NO : ANSWER_YES;
 }
 
 static Answer remainder_is(Dim dim, int64_t by, int64_t rest)
@@ -122,13 +125,24 @@ static Answer compare(Func *func, TokenKind op, Dim a, Dim b)
     }
     int64_t least = poly_least(left), most = poly_most(left);
     bool bounded_most = most<INT64_MAX, bounded_least = least> INT64_MIN;
-    Answer less = most < 0 ? ANSWER_YES : least >= 0 ? ANSWER_NO : ANSWER_OPEN;
-    Answer more = bounded_least && least > 0  ? ANSWER_YES
-                  : bounded_most && most <= 0 ? ANSWER_NO
-                                              : ANSWER_OPEN;
-    Answer equal = least == 0 && most == 0                    ? ANSWER_YES
-                   : less == ANSWER_YES || more == ANSWER_YES ? ANSWER_NO
-                                                              : ANSWER_OPEN;
+    Answer less = ANSWER_OPEN;
+    if (most < 0) {
+        less = ANSWER_YES;
+    } else if (least >= 0) {
+        less = ANSWER_NO;
+    }
+    Answer more = ANSWER_OPEN;
+    if (bounded_least && least > 0) {
+        more = ANSWER_YES;
+    } else if (bounded_most && most <= 0) {
+        more = ANSWER_NO;
+    }
+    Answer equal = ANSWER_OPEN;
+    if (least == 0 && most == 0) {
+        equal = ANSWER_YES;
+    } else if (less == ANSWER_YES || more == ANSWER_YES) {
+        equal = ANSWER_NO;
+    }
     switch (op) {
     case TOK_LT: return less;
     case TOK_GE: return negated(less);
@@ -148,7 +162,10 @@ Answer when_holds(Func *func, const int64_t *sizes, const Expr *condition)
     if (condition->op == TOK_AND || condition->op == TOK_OR) {
         Answer stops = condition->op == TOK_AND ? ANSWER_NO : ANSWER_YES;
         Answer left = when_holds(func, sizes, a), right = when_holds(func, sizes, b);
-        return left == stops || right == stops ? stops : left == ANSWER_OPEN ? left : right;
+        if (left == stops || right == stops) {
+            return stops;
+        }
+        return left == ANSWER_OPEN ? left : right;
     }
     if (is_modulo(a)) {
         Answer rest = remainder_is(side(func, sizes, a->a), a->b->integer, b->integer);

@@ -231,7 +231,12 @@ static Expr *parse_primary(Parser *p)
     case TOK_BAD: p->recovering = true; break; /* the lexer has reported it */
     default: {
         bool power = twice(p, TOK_STAR);
-        const char *both = twice(p, TOK_AMP) ? "and" : twice(p, TOK_BAR) ? "or" : NULL;
+        const char *both = NULL;
+        if (twice(p, TOK_AMP)) {
+            both = "and";
+        } else if (twice(p, TOK_BAR)) {
+            both = "or";
+        }
         Diag *diag = parser_error(p, "an expression");
         if (parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_SCHEDULE) ||
             parser_at(p, TOK_TUNE) || parser_at(p, TOK_IMPORT)) {

@@ -357,7 +357,10 @@ static double apart(const Array *a, const Array *b, int64_t i)
         return x.i == y.i ? 0 : fabs((double)x.i - (double)y.i);
     }
     double far = fabs(x.f - y.f);
-    return x.f == y.f || (isnan(x.f) && isnan(y.f)) ? 0 : isnan(far) ? INFINITY : far;
+    if (x.f == y.f || (isnan(x.f) && isnan(y.f))) {
+        return 0;
+    }
+    return isnan(far) ? INFINITY : far;
 }
 
 static void take_apart(const Folding *f, Array *const *base, Array *const *other, Buffer **bounds)

@@ -50,7 +50,12 @@ CoordKind place_at(const Places *places, int64_t i, int sample, int64_t *offset)
         int64_t where = index_at(places, axis, i, sample);
         bool inside = where >= 0 && where < places->dims[axis];
         bool guarded = places->guarded[axis];
-        CoordKind here = inside ? COORD_INSIDE : guarded ? COORD_GUARDED : COORD_OUTSIDE;
+        CoordKind here = COORD_OUTSIDE;
+        if (inside) {
+            here = COORD_INSIDE;
+        } else if (guarded) {
+            here = COORD_GUARDED;
+        }
         if (index && index->poison && index->poison->bytes[index->n == 1 ? 0 : i]) {
             here = guarded ? COORD_UNKNOWN : COORD_WILD;
         }

@@ -51,12 +51,18 @@ static Reach reach_of(const ViewAxis *axis, Mover mover, int64_t i)
         return inside ? REACH_INSIDE : REACH_OUTSIDE;
     }
     if (mover == MOVER_ENGINE) {
-        return !inside ? REACH_GUARDED : exists ? REACH_INSIDE : REACH_PADDING;
+        if (!inside) {
+            return REACH_GUARDED;
+        }
+        return exists ? REACH_INSIDE : REACH_PADDING;
     }
     if (axis->guarded) {
         return inside && exists ? REACH_INSIDE : REACH_GUARDED;
     }
-    return !inside ? REACH_OUTSIDE : exists ? REACH_INSIDE : REACH_PADDING;
+    if (!inside) {
+        return REACH_OUTSIDE;
+    }
+    return exists ? REACH_INSIDE : REACH_PADDING;
 }
 
 /* Of an access that does not come about, too: hence no overflow. */

@@ -158,7 +158,10 @@ double unit_of(DType dtype)
 
 double greatest_of(DType dtype)
 {
-    return dtype == DT_F64 ? DBL_MAX : dtype == DT_F16 ? 65504.0 : (double)FLT_MAX;
+    if (dtype == DT_F64) {
+        return DBL_MAX;
+    }
+    return dtype == DT_F16 ? 65504.0 : (double)FLT_MAX;
 }
 
 double rounding(double n, double unit, double size, double greatest)

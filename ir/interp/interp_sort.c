@@ -15,7 +15,10 @@ static uint64_t float_key(double value)
     uint64_t bits, sign = (uint64_t)1 << SIGN_SHIFT;
     value = value == 0 ? 0 : value; /* -0 is +0 */
     memcpy(&bits, &value, sizeof bits);
-    return isnan(value) ? UINT64_MAX : bits & sign ? ~bits : bits | sign;
+    if (isnan(value)) {
+        return UINT64_MAX;
+    }
+    return bits & sign ? ~bits : bits | sign;
 }
 
 static uint64_t *keys_of(InterpRun *run, const Array *array, int sample, bool descending,

@@ -172,7 +172,14 @@ const MatrixInstr *mma_warpgroup(const Target *target)
 
 Layout mma_layout(const MatrixInstr *unit, MmaTile tile)
 {
-    const char *at = tile == MMA_A ? unit->a : tile == MMA_B ? unit->b : unit->out;
+    const char *at;
+    if (tile == MMA_A) {
+        at = unit->a;
+    } else if (tile == MMA_B) {
+        at = unit->b;
+    } else {
+        at = unit->out;
+    }
     char second = tile == MMA_OUT ? 'n' : 'k';
     Layout layout = {.rank = 2};
     LayoutIn in = IN_REGISTER;
@@ -263,7 +270,10 @@ Layout mma_result(const MatrixInstr *unit, const int64_t *extents, const int *wa
 
 MmaLaneOrder mma_lane_order(bool along_k, int64_t extent)
 {
-    return along_k ? LANES_REVERSED : extent % WIDE == 0 ? LANES_WIDE : LANES_PLAIN;
+    if (along_k) {
+        return LANES_REVERSED;
+    }
+    return extent % WIDE == 0 ? LANES_WIDE : LANES_PLAIN;
 }
 
 /* Two rows of 64 bytes lie side by side; which pieces of them are XORed follows from every other
@@ -386,7 +396,13 @@ MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int apar
          * along k then lie `apart` positions apart. */
         for (int i = 0; i < depth.n; i++) {
             int32_t bit = depth.bit[i];
-            depth.bit[i] = bit == 1 ? apart : bit <= apart ? bit / 2 : bit;
+            if (bit == 1) {
+                depth.bit[i] = apart;
+            } else if (bit <= apart) {
+                depth.bit[i] = bit / 2;
+            } else {
+                depth.bit[i] = bit;
+            }
         }
     }
     deal(&depth, unit, lanes, &next);
@@ -561,7 +577,12 @@ bool mma_basis_moves(const int32_t *basis, int axis, int32_t by)
 bool mma_uses_ldmatrix(const MatrixInstr *unit, const Layout *layout, DType dtype, bool k_is_col)
 {
     enum { WORD_BYTES = 4, ROW_LANES = 2 /* bits of lanes along a row */, LANES = 5 };
-    int bytes = dtype_bytes(dtype), words = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;
+    int bytes = dtype_bytes(dtype), words = 0;
+    if (bytes == 1) {
+        words = 2;
+    } else if (bytes == 2) {
+        words = 1;
+    }
     bool fits = bytes <= WORD_BYTES && dtype == unit->operands && (k_is_col || bytes == 2) &&
                 layout->bits[IN_REGISTER] >= words;
     for (int i = 0; fits && i < words; i++) {

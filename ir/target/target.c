@@ -31,7 +31,10 @@ const struct Target *target_rows(size_t *n)
 {
     *n = sizeof ROWS_64 / sizeof *ROWS_64;
     int vector = host_vector_bytes();
-    return vector >= 64 ? ROWS_64 : vector >= 32 ? ROWS_32 : ROWS_16;
+    if (vector >= 64) {
+        return ROWS_64;
+    }
+    return vector >= 32 ? ROWS_32 : ROWS_16;
 }
 
 int target_warps(const struct Target *target)

@@ -142,9 +142,12 @@ static void check_block(Verifier *v, const Block *block)
 /* Only an allocation makes memory or barriers. */
 static void check_result_kinds(Verifier *v, const Op *op)
 {
-    TypeKind kind = op->kind == OP_SHARED     ? TYPE_SHARED
-                    : op->kind == OP_MBARRIER ? TYPE_MBARRIER
-                                              : TYPE_ARRAY;
+    TypeKind kind = TYPE_ARRAY;
+    if (op->kind == OP_SHARED) {
+        kind = TYPE_SHARED;
+    } else if (op->kind == OP_MBARRIER) {
+        kind = TYPE_MBARRIER;
+    }
     for (int i = 0; i < op->n_results; i++) {
         if (op->results[i]->type->kind != kind) {
             verify_fail(v, op, "result %d is not of the kind that the op makes", i);

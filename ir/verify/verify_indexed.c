@@ -329,9 +329,12 @@ static bool mixes_elements(const Op *op, const Op *loop)
 static void verify_lanes(Verifier *v, const Op *loop, const Block *block, Type shape)
 {
     for (const Op *op = block->first; op; op = op->next) {
-        const Value *acts = op->kind == OP_SCATTER ? scatter_parts(op).value
-                            : op->kind == OP_PRINT || op->kind == OP_ASSERT ? op->operands[0]
-                                                                            : NULL;
+        const Value *acts = NULL;
+        if (op->kind == OP_SCATTER) {
+            acts = scatter_parts(op).value;
+        } else if (op->kind == OP_PRINT || op->kind == OP_ASSERT) {
+            acts = op->operands[0];
+        }
         if (mixes_elements(op, loop)) {
             verify_fail(v, op, "mixes the elements of a while");
         } else if (acts && !same_dims(acts->type, shape)) {

@@ -111,7 +111,12 @@ static void verify_folded(Verifier *v, const Op *op)
 static void verify_ranked(Verifier *v, const Op *op)
 {
     bool two = op->kind == OP_TILE_SCATTER || op->kind == OP_LOOKUP;
-    int plain = op->kind == OP_RANK ? op->n_results + 1 : two ? 2 : 1;
+    int plain = 1;
+    if (op->kind == OP_RANK) {
+        plain = op->n_results + 1;
+    } else if (two) {
+        plain = 2;
+    }
     const Layout *layout = op->operands[0]->type->layout;
     for (int i = 0; op->kind == OP_RANK && i < op->n_results; i++) {
         if (layout != op->results[i]->type->layout) {

@@ -152,8 +152,10 @@ static NestExpr number(NestWriter *w, const Op *op)
         text_add(&text, value->i ? "true" : "false");
     } else if (!dtype_is_float(dtype)) {
         text_i64(&text, value->i);
-    } else if (isinf(value->f) || isnan(value->f)) {
-        text_add(&text, isnan(value->f) ? "nan" : value->f > 0 ? "inf" : "-inf");
+    } else if (isnan(value->f)) {
+        text_add(&text, "nan");
+    } else if (isinf(value->f)) {
+        text_add(&text, value->f > 0 ? "inf" : "-inf");
     } else {
         text_double(&text, value->f);
     }

@@ -79,9 +79,13 @@ static const char *try_device(TesseraContext *context, TesseraDevice *device)
     tessera_program_free(t.program);
     tessera_release(device, t.in);
     tessera_release(device, t.out);
-    return right ? NULL
-           : ran ? "a small kernel gives wrong answers"
-                 : tessera_error(context)->message;
+    if (right) {
+        return NULL;
+    }
+    if (ran) {
+        return "a small kernel gives wrong answers";
+    }
+    return tessera_error(context)->message;
 }
 
 /* ---- devices ---- */
@@ -119,7 +123,13 @@ static bool find_device(struct Doctor *doctor, const char *kind, int ordinal)
     const char *wrong = known ? try_device(context, device) : "there is no such target";
     text_printf(&text, "; %s", wrong ? wrong : "a small kernel gives the right answers");
     finding.text = text.data;
-    finding.health = !known ? TESSERA_ABSENT : wrong ? TESSERA_BROKEN : TESSERA_HEALTHY;
+    if (!known) {
+        finding.health = TESSERA_ABSENT;
+    } else if (wrong) {
+        finding.health = TESSERA_BROKEN;
+    } else {
+        finding.health = TESSERA_HEALTHY;
+    }
     finding.cost = wrong ? "nothing can be run on it" : NULL;
     finding.help = known ? NULL : "`tessera targets` lists what can be compiled for";
     add(doctor, finding);
@@ -312,10 +322,13 @@ static void find_cpu(struct Doctor *doctor, const CodegenHost *host)
     text_printf(&text, "; %s", wrong ? wrong : "a small kernel gives the right answers");
     finding.text = text.data;
     finding.health = wrong ? TESSERA_BROKEN : TESSERA_HEALTHY;
-    finding.cost = wrong ? "nothing can be run on it"
-                   : has_feature(host, "fma") || has_feature(host, "neon")
-                       ? NULL
-                       : "without fma, a*b + c is a call: products of floats are slow";
+    if (wrong) {
+        finding.cost = "nothing can be run on it";
+    } else if (has_feature(host, "fma") || has_feature(host, "neon")) {
+        finding.cost = NULL;
+    } else {
+        finding.cost = "without fma, a*b + c is a call: products of floats are slow";
+    }
     add(doctor, finding);
 }
 

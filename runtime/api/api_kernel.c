@@ -408,7 +408,13 @@ TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
     REFUSE_FREED(kernel);
     const char *null = NULL_ARGUMENT({kernel, "kernel"}, {tensor, "tensor"});
     for (size_t i = 0; i < n_sizes && !null; i++) {
-        null = !sizes ? "sizes" : !sizes[i].name ? "a name of sizes" : NULL;
+        if (!sizes) {
+            null = "sizes";
+        } else if (!sizes[i].name) {
+            null = "a name of sizes";
+        } else {
+            null = NULL;
+        }
     }
     if (null) {
         return context_null(kernel ? kernel->work.context : NULL, __func__, null);

@@ -137,7 +137,13 @@ static void fill_function(BundleBuilder *builder, BundleFunctionInfo *function)
     for (size_t i = 0; i < n; i++) {
         bool size = i >= function->n_params;
         const TesseraParam *param = size ? NULL : &function->params[i];
-        args[i].kind = size ? BUNDLE_SIZE : param->rank < 0 ? BUNDLE_SCALAR : BUNDLE_TENSOR;
+        if (size) {
+            args[i].kind = BUNDLE_SIZE;
+        } else if (param->rank < 0) {
+            args[i].kind = BUNDLE_SCALAR;
+        } else {
+            args[i].kind = BUNDLE_TENSOR;
+        }
         if (!size) {
             dtype_from_name(param->type, strlen(param->type), &args[i].dtype);
         }

@@ -275,9 +275,12 @@ bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *t
         if (var->kind != DIM_SIZE) {
             continue;
         }
-        Rounding rounding = !fine               ? ROUND_COARSE
-                            : is_row(func, var) ? ROUND_SHORT_ROW
-                                                : ROUND_FINE;
+        Rounding rounding = ROUND_FINE;
+        if (!fine) {
+            rounding = ROUND_COARSE;
+        } else if (is_row(func, var)) {
+            rounding = ROUND_SHORT_ROW;
+        }
         if (!give_facts(func, var, options, &any) ||
             !give_sizes(func, var, options, rounding, &any)) {
             return false;

@@ -16,7 +16,12 @@ static void host_facts(DeviceFacts *facts, int threads)
 {
     struct sysinfo info;
     int vector = host_vector_bytes();
-    const char *vectors = vector >= 64 ? ", AVX-512" : vector >= 32 ? ", AVX2" : "";
+    const char *vectors = "";
+    if (vector >= 64) {
+        vectors = ", AVX-512";
+    } else if (vector >= 32) {
+        vectors = ", AVX2";
+    }
     snprintf(facts->name, sizeof facts->name, "CPU, %d thread%s%s", threads,
              threads == 1 ? "" : "s", vectors);
     snprintf(facts->target, sizeof facts->target, "native");

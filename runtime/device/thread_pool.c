@@ -194,7 +194,7 @@ void pool_run(Pool *pool, PoolWork *work, void *const *args, int64_t blocks, int
 {
     Team *team = blocks > 1 && most != 1 ? team_of(pool) : NULL;
     /* The caller takes parts, too; no more members are woken than there are blocks for. */
-    int n = !team ? 0 : blocks - 1 < team->n ? (int)(blocks - 1) : team->n;
+    int n = team ? (int)min_i64(blocks - 1, team->n) : 0;
     n = most > 0 && most - 1 < n ? most - 1 : n;
     if (n == 0) {
         work(args, 0, blocks);

@@ -344,9 +344,13 @@ static void global_tally(Walk *walk, const Op *op, Traffic kind, double times)
     Tally *tally = walk->user;
     Global g = {.walk = walk, .tally = tally, .op = op, .access = op_access(op, 0)};
     g.gathers = op->kind == OP_GATHER || op->kind == OP_SCATTER;
-    g.tile = op->kind == OP_LOAD || op->kind == OP_GATHER ? op->results[0]->type
-             : op->kind == OP_SCATTER                     ? scatter_parts(op).value->type
-                                                          : op->operands[op->n_operands - 1]->type;
+    if (op->kind == OP_LOAD || op->kind == OP_GATHER) {
+        g.tile = op->results[0]->type;
+    } else if (op->kind == OP_SCATTER) {
+        g.tile = scatter_parts(op).value->type;
+    } else {
+        g.tile = op->operands[op->n_operands - 1]->type;
+    }
     g.mask = op->kind == OP_SCATTER ? scatter_parts(op).mask : NULL;
     g.bits = dtype_memory_bits(g.access.memory->type->dtype);
     g.report = access_report(tally, op, kind, g.access.memory);

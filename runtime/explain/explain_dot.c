@@ -207,9 +207,13 @@ static const char *limiter(const DotCost *costs, double ideal)
     for (int i = 1; i < 4; i++) {
         worst = losses[i] > losses[worst] ? i : worst;
     }
-    return costs->memory > multiply && costs->memory * 2 > all ? "memory, which brings the operands"
-           : losses[worst] * 100 < all * MAX_LOSS              ? "the matrix units"
-                                                               : names[worst];
+    if (costs->memory > multiply && costs->memory * 2 > all) {
+        return "memory, which brings the operands";
+    }
+    if (losses[worst] * 100 < all * MAX_LOSS) {
+        return "the matrix units";
+    }
+    return names[worst];
 }
 
 /* What waves alone leave of the roofline, where there is no model. */
@@ -226,10 +230,13 @@ static void bound_share(const Report *report, LaunchReport *launch)
     walked += walked < product->waves;
     product->tail = 1 - product->waves / walked;
     product->share = 1 - product->tail;
-    product->limiter = launch->roofline.memory_bound ? "memory, which brings the operands"
-                       : product->tail * 100 > MAX_LOSS
-                           ? "multiprocessors without a tile in the last wave"
-                           : "the matrix units";
+    if (launch->roofline.memory_bound) {
+        product->limiter = "memory, which brings the operands";
+    } else if (product->tail * 100 > MAX_LOSS) {
+        product->limiter = "multiprocessors without a tile in the last wave";
+    } else {
+        product->limiter = "the matrix units";
+    }
 }
 
 /* Cycles of a tile in which its code comes, where it is so long that the instruction cache keeps

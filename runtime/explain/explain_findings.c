@@ -316,7 +316,10 @@ static Span operand_span(const Report *report, const Origin *origin)
     }
     bool indexed = times == 1 && found.start == span.start && text[n] == '[' &&
                    strchr(text, ']') == text + strlen(text) - 1;
-    return times != 1 ? SPAN_NONE : indexed ? span : found;
+    if (times != 1) {
+        return SPAN_NONE;
+    }
+    return indexed ? span : found;
 }
 
 /* The operand is rounded to `narrow`, where the source has it. */
@@ -344,9 +347,12 @@ static void add_edit(const Report *report, const Origin *origin, DType narrow, H
 
 static bool is_wide(const Origin *origin)
 {
-    DType dtype = origin->at       ? origin->at->results[0]->type->dtype
-                  : origin->tensor ? origin->tensor->type->dtype
-                                   : DT_BF16;
+    DType dtype = DT_BF16;
+    if (origin->at) {
+        dtype = origin->at->results[0]->type->dtype;
+    } else if (origin->tensor) {
+        dtype = origin->tensor->type->dtype;
+    }
     return dtype == DT_F32;
 }
 

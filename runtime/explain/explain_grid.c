@@ -7,7 +7,10 @@
 
 int64_t steps_over(int64_t extent, int64_t step)
 {
-    return extent <= 0 ? 0 : step > 0 ? ceil_div(extent, step) : extent;
+    if (extent <= 0) {
+        return 0;
+    }
+    return step > 0 ? ceil_div(extent, step) : extent;
 }
 
 bool grid_make(const EvalPoint *context, const Op *op, Grid *grid)

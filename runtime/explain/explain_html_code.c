@@ -56,9 +56,10 @@ static const char *doc_of(const char *name)
             return rows[i].doc;
         }
     }
-    return text_equal(name, "frontend") ? "what the source says, as operations on whole tensors"
-           : text_equal(name, "LLVM")   ? "after its optimizer"
-                                        : "";
+    if (text_equal(name, "frontend")) {
+        return "what the source says, as operations on whole tensors";
+    }
+    return text_equal(name, "LLVM") ? "after its optimizer" : "";
 }
 
 static void listing(const Listing *l, const char *of, size_t room, Text *out)

@@ -95,7 +95,11 @@ static void draw_spans(const Timeline *t, double scale, Text *out)
 static void draw_axis(double end, double scale, int height, Text *out)
 {
     double unit = pow(10, floor(log10(end / 3)));
-    unit *= end / unit > 12 ? 5 : end / unit > 6 ? 2 : 1;
+    if (end / unit > 12) {
+        unit *= 5;
+    } else if (end / unit > 6) {
+        unit *= 2;
+    }
     for (double at = 0; at < end; at += unit) {
         text_printf(out, "<path class=grid d=\"M%.1f 0 V%d\"/><text x=%.1f y=%d>%.0f</text>",
                     NAME + at * scale, height, NAME + at * scale + 3, height + 15, at);
@@ -301,10 +305,10 @@ void html_order(const Report *report, const LaunchReport *launch, const char *of
     for (int i = 0; i < MAX_SIDE * MAX_SIDE; i++) {
         order.at[i] = -1;
     }
-    int64_t at_once = launch->plan->persistent ? launch->blocks
-                      : launch->occupancy.resident > 0
-                          ? (int64_t)launch->occupancy.resident * report->target->machine->num_sms
-                          : launch->blocks;
+    int64_t at_once = launch->blocks;
+    if (!launch->plan->persistent && launch->occupancy.resident > 0) {
+        at_once = (int64_t)launch->occupancy.resident * report->target->machine->num_sms;
+    }
     number_tiles(&context, &grid, launch, at_once > 0 ? at_once : 1, &order);
     text_printf(out,
                 "<h3>Order of the tiles%s</h3><p>Each tile of the output with its number; tiles of "

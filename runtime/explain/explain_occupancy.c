@@ -69,9 +69,12 @@ static int blocks_by_registers(const Report *report, const LaunchReport *launch)
     const Target *target = report->target;
     int most = target_warps(target) / target->schedulers;
     bool expects = report->input->brief || report->input->sampled;
-    int thread = launch->assembled ? launch->assembled->registers
-                 : expects         ? registers_expected(report, launch).used
-                                   : 0;
+    int thread = 0;
+    if (launch->assembled) {
+        thread = launch->assembled->registers;
+    } else if (expects) {
+        thread = registers_expected(report, launch).used;
+    }
     if (thread <= 0) {
         return target_warps(target);
     }

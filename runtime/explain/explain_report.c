@@ -306,7 +306,11 @@ static void tally_transposed(const Machine *core, const EvalPoint *context, cons
     int64_t stride = row_stride(context, load, (int)perm->ints[last]);
     bool first = rows <= lines_that_fit(core, stride, core->core_l1_kib, core->l1_ways);
     bool second = rows <= lines_that_fit(core, stride, core->core_l2_kib, core->l2_ways);
-    cpu->l2_line_bytes += first ? each / line : second ? each : 0;
+    if (first) {
+        cpu->l2_line_bytes += each / line;
+    } else if (second) {
+        cpu->l2_line_bytes += each;
+    }
     /* Memory sends each line once, as far as pages of as many rows are known by address. */
     cpu->far_line_bytes += second ? 0 : each / 2 + each / 2 / (rows <= core->tlb_pages ? line : 1);
 }
@@ -328,9 +332,14 @@ static void tally_cpu(const Machine *core, const EvalPoint *context, const Op *o
     if (!is_load && !is_store && !is_reduce) {
         return;
     }
-    Type type = is_load    ? op->results[0]->type
-                : is_store ? op->operands[op->n_operands - 1]->type
-                           : op->operands[0]->type;
+    Type type;
+    if (is_load) {
+        type = op->results[0]->type;
+    } else if (is_store) {
+        type = op->operands[op->n_operands - 1]->type;
+    } else {
+        type = op->operands[0]->type;
+    }
     if (type->kind != TYPE_ARRAY || type->rank == 0) {
         return;
     }

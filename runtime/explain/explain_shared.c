@@ -406,7 +406,9 @@ static void side_request(Walk *walk, const Side *side, Type type, int coord, int
         int32_t own[MAX_RANK], place[MAX_RANK] = {0};
         layout_apply(type->layout, 0, (uint32_t)lane, (uint32_t)warp, own);
         int64_t at = own[side->axis] | coord;
-        at = at <= last ? at : side->k_is_col ? last : last - last % side->vector;
+        if (at > last) {
+            at = side->k_is_col ? last : last - last % side->vector;
+        }
         int rank = side->access.memory->type->rank - 1;
         place[rank - 2] = (int32_t)(side->k_is_col ? at : k);
         place[rank - 1] = (int32_t)(side->k_is_col ? k : at);
@@ -448,9 +450,13 @@ void dot_tally(Walk *walk, const Op *op, double times)
     Side *sides[] = {a, b};
     for (int i = 0; i < 2; i++) {
         int most = shared_most(&sides[i]->access);
-        sides[i]->vector = !sides[i]->k_is_col ? free_vector(sides[i], type->layout)
-                           : most < chunk      ? most
-                                               : chunk;
+        if (!sides[i]->k_is_col) {
+            sides[i]->vector = free_vector(sides[i], type->layout);
+        } else if (most < chunk) {
+            sides[i]->vector = most;
+        } else {
+            sides[i]->vector = chunk;
+        }
         tally_side(walk, sides[i], type, k, times);
     }
 }

@@ -15,9 +15,10 @@ const char *value_words(const Func *func, const Value *value)
         const Param *param = &func->params.items[i];
         if (param->value == value) {
             const Value *of = func_memory_of(func, value);
-            return param->im2col ? arena_printf(func->arena, "windows of %s", value_words(func, of))
-                   : param->alias ? value_words(func, of)
-                                  : param->name;
+            if (param->im2col) {
+                return arena_printf(func->arena, "windows of %s", value_words(func, of));
+            }
+            return param->alias ? value_words(func, of) : param->name;
         }
     }
     for (size_t i = 0; value->name && i < func->params.n; i++) { /* what is held of windows */

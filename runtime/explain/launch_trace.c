@@ -152,8 +152,13 @@ static void walk_loop(Walk *walk, const Op *op, double times)
     walk->uncertain |= data;
     walk->equal_parts |= data && !walk->data_loop && parts > 0;
     walk->data_loop = data && !walk->data_loop ? op : walk->data_loop;
-    whole = known ? whole : step > 0 ? step : 1; /* one round */
-    hi = bounded && hi < whole ? hi : parts > 0 ? ceil_div(whole, parts) : whole;
+    if (!known) {
+        whole = step > 0 ? step : 1; /* one round */
+    }
+    if (!bounded || hi >= whole) {
+        hi = parts > 0 ? ceil_div(whole, parts) : whole;
+    }
+
     lo = bounded ? lo : 0;
     int64_t limit = parts > 0 ? most_elements(c, op) : 0;
     hi = limit > 0 && limit < hi ? limit : hi;

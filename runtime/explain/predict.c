@@ -251,9 +251,12 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
 
 static double held_bytes(const EvalPoint *context, const AccessReport *at)
 {
-    const Value *value = at->op->n_results        ? at->op->results[0]
-                         : at->op->n_operands > 1 ? at->op->operands[at->op->n_operands - 1]
-                                                  : NULL;
+    const Value *value = NULL;
+    if (at->op->n_results) {
+        value = at->op->results[0];
+    } else if (at->op->n_operands > 1) {
+        value = at->op->operands[at->op->n_operands - 1];
+    }
     double elements = value && value->type->kind == TYPE_ARRAY ? 1 : 0;
     for (int axis = 0; elements > 0 && axis < value->type->rank; axis++) {
         Dim dim = value->type->dims[axis];

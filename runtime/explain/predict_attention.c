@@ -118,7 +118,12 @@ bool groups_cost(const Report *report, const LaunchReport *launch, GroupsCost *c
     double whole = (double)round_up(p->m, rows) / (double)p->m;
     double work[] = {whole * body.flops / machine->product16,
                      whole * groups_work(machine, body.ops)};
-    double norm = groups < 2 ? 1 : overlaps(report) ? UNDER : ALTERNATING;
+    double norm = ALTERNATING;
+    if (groups < 2) {
+        norm = 1;
+    } else if (overlaps(report)) {
+        norm = UNDER;
+    }
     double step = cost_norm(work, 2, norm) + machine->chain_step +
                   (p->slots > 1 ? 0 : EXPOSED * machine->l2_latency);
     double tiles = launch->plan->persistent ? 0 : (double)p->tiles;

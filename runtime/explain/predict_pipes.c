@@ -58,9 +58,13 @@ static int64_t extent_of(const Report *report, Type memory, int axis, const Valu
         return index->def && index->def->kind == OP_CONST ? 1 : -1;
     }
     bool loop = binder->kind == OP_FOR && index->index == 0;
-    return loop                              ? walked(report, op_attr(binder, ATTR_DIMS)->dims[0])
-           : index->type->kind == TYPE_RANGE ? poly_capacity(index->type->dims[0])
-                                             : 1;
+    if (loop) {
+        return walked(report, op_attr(binder, ATTR_DIMS)->dims[0]);
+    }
+    if (index->type->kind == TYPE_RANGE) {
+        return poly_capacity(index->type->dims[0]);
+    }
+    return 1;
 }
 
 /* Bytes of a tensor that a block loads by this access, each counted once; -1: not known. */
@@ -148,9 +152,14 @@ static double instructions(const LaunchReport *launch)
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         bool product = at->op->kind == OP_DOT || !launch->product.op;
-        double each = traffic_is_bulk(at->kind)     ? 0
-                      : traffic_is_shared(at->kind) ? 1
-                                                    : 1 + ADDRESS_OPS + GUARD_OPS * is_guarded(at);
+        double each;
+        if (traffic_is_bulk(at->kind)) {
+            each = 0;
+        } else if (traffic_is_shared(at->kind)) {
+            each = 1;
+        } else {
+            each = 1 + ADDRESS_OPS + GUARD_OPS * is_guarded(at);
+        }
         double elements = (double)at->bytes / dtype_bytes(at->value->type->dtype);
         each += product && is_widened(at) && !launch->product.instruction
                     ? elements * (elements > 1 ? WIDEN_OPS : 1)
@@ -227,7 +236,10 @@ double rounds_of(const Report *report, const Op *loop)
     double parts =
         op_int(loop, ATTR_PART, 0) ? parts_from(report, for_lo(loop), PART_BEGIN_OPS) : 1;
     extent = parts > 1 ? (int64_t)ceil((double)extent / parts) : extent;
-    return extent < 1 ? 1 : step > 0 ? ceil((double)extent / (double)step) : (double)extent;
+    if (extent < 1) {
+        return 1;
+    }
+    return step > 0 ? ceil((double)extent / (double)step) : (double)extent;
 }
 
 static void add_steps(const Report *report, const Block *block, double times, Steps *steps)
@@ -254,7 +266,9 @@ static double total(const LaunchReport *launch, bool shared)
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         bool own = traffic_is_shared(at->kind) == shared && !traffic_is_bulk(at->kind);
-        sum += !own ? 0 : shared ? at->wavefronts : at->l1_wavefronts;
+        if (own) {
+            sum += shared ? at->wavefronts : at->l1_wavefronts;
+        }
     }
     return sum;
 }

@@ -23,9 +23,14 @@ static int goes_through(const Op *op)
 {
     bool moves = op->n_operands == 0 || op->kind == OP_BROADCAST || op->kind == OP_REMAT;
     bool counts = (op_has(op, TRAIT_ELEMENTWISE) && !moves) || op->kind == OP_REDUCE;
-    Type type = !counts                 ? NULL
-                : op->kind == OP_REDUCE ? op->operands[0]->type
-                                        : op->results[0]->type;
+    Type type;
+    if (!counts) {
+        type = NULL;
+    } else if (op->kind == OP_REDUCE) {
+        type = op->operands[0]->type;
+    } else {
+        type = op->results[0]->type;
+    }
     return type && type->kind == TYPE_ARRAY && type->layout ? layout_registers(type->layout) : 0;
 }
 

@@ -34,7 +34,10 @@ static int compare_records(const void *left, const void *right)
         return a->nth < b->nth ? -1 : 1;
     }
     int order = compare_places(a, b);
-    return order ? order : a->time < b->time ? -1 : a->time > b->time;
+    if (order) {
+        return order;
+    }
+    return a->time < b->time ? -1 : a->time > b->time;
 }
 
 /* ---- words ---- */
