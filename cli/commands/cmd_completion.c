@@ -215,7 +215,8 @@ static void fish_option(CommandId command, const OptionRow *option)
 {
     printf("complete -c tessera -n '__fish_seen_subcommand_from %s' ", command_rows[command].name);
     bool is_long = option->name[1] == '-', is_short = strlen(option->name) == 2;
-    printf("-%c %s", is_long ? 'l' : is_short ? 's' : 'o', option->name + (is_long ? 2 : 1));
+    char form = is_short ? 's' : 'o';
+    printf("-%c %s", is_long ? 'l' : form, option->name + (is_long ? 2 : 1));
     if (option->value) {
         fputs(takes_file(option) ? " -r -F" : " -x -a '", stdout);
         if (!takes_file(option)) {

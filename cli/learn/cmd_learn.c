@@ -228,7 +228,11 @@ static void show_lesson(const Course *course, size_t index)
     char label[16];
     snprintf(label, sizeof label, "%c%c%3d", here ? '>' : ' ', solved ? '+' : ' ',
              lesson_number(lesson));
-    page_line(stdout, solved ? STYLE_GOOD : here ? STYLE_BOLD : STYLE_NONE, label, lesson->title);
+    if (solved) {
+        page_line(stdout, STYLE_GOOD, label, lesson->title);
+    } else {
+        page_line(stdout, here ? STYLE_BOLD : STYLE_NONE, label, lesson->title);
+    }
 }
 
 static int learn_list(const Options *options)

@@ -146,7 +146,11 @@ static void show_ranked(const SweepRanked *c)
     }
     printf("%12s  ", predicted);
     for (const char *at = c->searched; *at; at++) {
-        fputs(*at == '\n' ? at[1] ? "; " : "" : (char[]){*at, '\0'}, stdout);
+        if (*at != '\n') {
+            putchar(*at);
+        } else if (at[1]) {
+            fputs("; ", stdout);
+        }
     }
     putchar('\n');
 }

@@ -86,7 +86,12 @@ static Copy copy_of(GpuEmitter *em, const Op *op)
     c.warp = 1 << em->warp_bits;
     c.threads = em->role->warps * c.warp;
     c.phases = swizzle ? (int)(swizzle / 16) : 1;
-    c.shift = (int)op_int(shared, ATTR_SKEW, 0) + (swizzle == 64 ? 1 : swizzle == 32 ? 2 : 0);
+    c.shift = (int)op_int(shared, ATTR_SKEW, 0);
+    if (swizzle == 64) {
+        c.shift += 1;
+    } else if (swizzle == 32) {
+        c.shift += 2;
+    }
     return c;
 }
 

@@ -167,7 +167,10 @@ static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuD
      * values than the short way. */
     bool branches = how != DIVIDE_MODERATE && how != DIVIDE_NEAR;
     bool few = branches && (n > GPU_MAX_TILE_REGISTERS || how == DIVIDE_AGAIN) && has_division(run);
-    int most = few ? how == DIVIDE_ANY ? 1 : GPU_GROUP / 2 : GPU_GROUP;
+    int most = GPU_GROUP;
+    if (few) {
+        most = how == DIVIDE_ANY ? 1 : GPU_GROUP / 2;
+    }
     for (int from = 0; from < n; from += most) {
         int group = n - from < most ? n - from : most;
         for (size_t i = 0; i < run->n; i++) {

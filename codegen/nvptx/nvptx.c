@@ -253,9 +253,11 @@ static Words to_words(GpuEmitter *em, LLVMValueRef value)
 /* "{$0, $1}", or "$0" for one. */
 static void add_list(Text *text, int first, int n)
 {
+    text_add(text, n > 1 ? "{" : "");
     for (int i = 0; i < n; i++) {
-        text_printf(text, "%s$%d", i ? ", " : n > 1 ? "{" : "", first + i);
+        text_printf(text, "%s$%d", i ? ", " : "", first + i);
     }
+
     text_add(text, n > 1 ? "}" : "");
 }
 

@@ -114,10 +114,11 @@ static bool check_body(Lower *l, const Prefix *p, bool wants_bool, bool wants_fl
     if (!fits) {
         Diag *diag = lower_error(l, ERR_OPERATOR, p->expr->a->span, "`%s` does not apply to %s",
                                  p->expr->name, val_text(l, &p->body));
-        diag_help(l->diags, diag, "%s",
-                  wants_bool ? "its body is a condition, in parentheses: `any(i in N) (x[i] > 0)`"
-                  : wants_float ? "cast it: `f32(…)`"
-                                : "cast it: `i32(…)`");
+        const char *help = wants_float ? "cast it: `f32(…)`" : "cast it: `i32(…)`";
+        if (wants_bool) {
+            help = "its body is a condition, in parentheses: `any(i in N) (x[i] > 0)`";
+        }
+        diag_help(l->diags, diag, "%s", help);
     }
     return fits;
 }

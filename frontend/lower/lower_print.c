@@ -27,7 +27,12 @@ static bool wrong_use(Lower *l, const Message *s)
 /* "assertion failed: too large: 3", "x 3 4" */
 static void separate(Message *s)
 {
-    text_add(&s->text, s->parts++ > 0 ? " " : s->fails ? ": " : "");
+    if (s->parts > 0) {
+        text_add(&s->text, " ");
+    } else if (s->fails) {
+        text_add(&s->text, ": ");
+    }
+    s->parts++;
 }
 
 static bool add_value(Lower *l, Message *s, const Expr *expr)

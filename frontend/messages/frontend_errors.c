@@ -129,7 +129,12 @@ void nearest_try(Nearest *nearest, const char *candidate)
 const char *nearest_found(const Nearest *nearest)
 {
     int n = (int)strlen(nearest->wanted);
-    int allowed = TEXT_EDIT * (n <= 2 ? 1 : n <= 5 ? 2 : 3);
+    int allowed = 3 * TEXT_EDIT;
+    if (n <= 2) {
+        allowed = TEXT_EDIT;
+    } else if (n <= 5) {
+        allowed = 2 * TEXT_EDIT;
+    }
     bool near = nearest->best && nearest->distance <= allowed && nearest->distance < TEXT_EDIT * n;
     return near ? nearest->best : NULL;
 }

@@ -87,9 +87,11 @@ static bool find_scale(const Value *scores, Scale *scale)
     if (!op || (op->kind != OP_MUL && !fused) || !from_product(op->operands[0])) {
         return false;
     }
-    Value *factor = op->operands[1], *scalar = scalar_of(factor);
-    *scale = (Scale){op->operands[0], scalar ? scalar : value_const(factor) ? factor : NULL,
-                     fused ? scalar_of(op->operands[2]) : NULL};
+    Value *scalar = scalar_of(op->operands[1]), *factor = scalar;
+    if (!scalar && value_const(op->operands[1])) {
+        factor = op->operands[1];
+    }
+    *scale = (Scale){op->operands[0], factor, fused ? scalar_of(op->operands[2]) : NULL};
     return scale->factor && (!fused || (scalar && scale->shift));
 }
 

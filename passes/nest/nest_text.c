@@ -123,7 +123,11 @@ const char *nest_axis(NestWriter *w, const Value *arg, Dim extent, int64_t step,
     Arena *arena = w->func->arena;
     const DimVar *range =
         arg->type->kind == TYPE_RANGE ? arg->type->dims[0]->terms[0].vars[0] : NULL;
-    const char *name = range_name(w, arg->name ? arg->name : range ? range->name : NULL);
+    const char *name = arg->name;
+    if (!name && range) {
+        name = range->name;
+    }
+    name = range_name(w, name);
     const char *whole = nest_dim(w, extent);
     w->exprs[arg->id] = (NestExpr){name, BINDS_PRIMARY};
     if (poly_as_range(extent)) {

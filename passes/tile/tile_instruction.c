@@ -160,7 +160,10 @@ static void add_unit(Text *text, const Func *func, const char *word)
         if (last && !same) {
             text_printf(text, ": %d by %d, %d deep", last->m, last->n, last->k);
         }
-        text_printf(text, "%s%s", !last ? "" : same ? ", " : "; ", dtype_name(row->operands));
+        if (last) {
+            text_add(text, same ? ", " : "; ");
+        }
+        text_add(text, dtype_name(row->operands));
         last = row;
     }
     if (last) {

@@ -89,10 +89,11 @@ void compilation_reproducer(void *user, Text *out)
 
 CodegenOptions compilation_codegen(Compilation *c)
 {
-    int level = c->options.optimize;
-    return (CodegenOptions){.optimize = level == 0  ? 3
-                                        : level < 0 ? 0
-                                                    : level,
-                            .report_time = debug_report_time,
-                            .user = c};
+    int level = c->options.optimize; /* 0: the default; negative: none */
+    if (level == 0) {
+        level = 3;
+    } else if (level < 0) {
+        level = 0;
+    }
+    return (CodegenOptions){.optimize = level, .report_time = debug_report_time, .user = c};
 }

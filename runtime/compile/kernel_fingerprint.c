@@ -74,10 +74,10 @@ bool fingerprint_typed(Compilation *c, const Module *module, const KernelSignatu
         for (size_t i = 0; i < kernel->params.n; i++) {
             const KernelParam *param = &kernel->params.items[i];
             const char *value = param->is_const ? bound(c, param->name) : NULL;
-            add(arena, &texts, param->name,
-                value             ? value
-                : param->is_const ? param->fallback
-                                  : NULL);
+            if (!value && param->is_const) {
+                value = param->fallback;
+            }
+            add(arena, &texts, param->name, value);
         }
         for (size_t i = 0; i < kernel->sizes.n; i++) {
             size_t n;

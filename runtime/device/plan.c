@@ -296,11 +296,9 @@ static bool check_stride(Solver *s, const PlanParam *param, const DeviceTensor *
     if (which >= 0 && s->plan->sizes[which].stride) {
         const PlanSize *size = &s->plan->sizes[which];
         stride = counts ? stride : free_stride(size);
+        const char *sign = size->most < 0 ? "negative" : "any";
         snprintf(wanted, sizeof wanted, "%s multiples of %" PRId64,
-                 size->least > 0  ? "positive"
-                 : size->most < 0 ? "negative"
-                                  : "any",
-                 size->multiple);
+                 size->least > 0 ? "positive" : sign, size->multiple);
         s->sizes[which] = stride;
         return (stride % size->multiple == 0 && stride >= size->least && stride <= size->most) ||
                wrong_stride(s, param, axis, stride, wanted);
@@ -397,7 +395,10 @@ int64_t plan_resident(const PlanLaunch *launch, int64_t blocks, int64_t units)
     int64_t most = units * launch->blocks_per_unit / cluster, each = launch->most_tiles;
     int64_t tiles = blocks / cluster; /* of whole clusters */
     int64_t least = each ? tiles / each + (tiles % each != 0) : 0;
-    most = (most > least ? most : least > 0 ? least : 1) * cluster;
+    if (most <= least) {
+        most = least > 0 ? least : 1;
+    }
+    most *= cluster;
     return launch->persistent && blocks > most ? most : blocks;
 }
 

@@ -76,7 +76,7 @@ static bool binary(const Op *op, int64_t a, int64_t b, int64_t *out)
     case OP_OR: *out = a | b; return true;
     case OP_XOR: *out = a ^ b; return true;
     case OP_SHL: *out = b >= 0 && b < 40 && a >= 0 && a < 1 << 20 ? a << b : 0; return true;
-    case OP_SHR: *out = b >= 0 && b < 64 ? a >> b : a < 0 ? -1 : 0; return true;
+    case OP_SHR: *out = a >> (b >= 0 && b < 64 ? b : 63); return true;
     case OP_CMP: *out = compare(op_word(op, ATTR_PRED), a, b); return true;
     default: return false;
     }
