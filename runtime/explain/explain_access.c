@@ -52,7 +52,12 @@ void access_request(Tally *tally, AccessReport *report, WarpRequest *request, do
         keep_sample(report, request, turns);
         return;
     }
-    GlobalCounts counts = request_global(tally->memo, request, tally->sector);
+    bool writes = report->kind == STORES;
+    GlobalCounts counts = request_global(tally->memo, request, tally->sector, writes);
+    report->packets += times * counts.packets;
+    report->missed += times * (report->kind == LOADS
+                                   ? seen_new_packets(tally->seen, report->value, request)
+                                   : counts.packets);
     report->sectors += times * counts.sectors;
     report->l1_wavefronts += times * counts.l1_wavefronts;
     report->least_sectors += times * counts.least_sectors;
@@ -419,6 +424,8 @@ static void bulk_tally(Walk *walk, const Op *op, Traffic kind, double times)
     report->requests += kind == COPIES ? times * ceil(bytes / each) : times;
     report->moved += times * bytes;
     report->sectors += times * bytes / tally->sector;
+    report->packets += times * bytes / PACKET_BYTES;
+    report->missed += times * bytes / PACKET_BYTES;
     report->least_sectors += times * bytes / tally->sector;
 }
 

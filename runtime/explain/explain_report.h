@@ -98,6 +98,8 @@ typedef struct AccessReport {
     double requests; /* of warps */
     double sectors;  /* of global memory */
     double l1_wavefronts;
+    double packets, missed; /* of the second-level cache (request_packets); those of loads that no
+                               other load of the block brings in the same round */
     double least_sectors;                /* the fewest that contain these bytes */
     double wavefronts, least_wavefronts; /* of shared memory: wavefronts */
     double moved;                        /* bytes that threads or TMA request */

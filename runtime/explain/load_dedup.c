@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash set of the loads that a warp has made in the current iteration. LLVM merges loads of
- * equal addresses and guards, so the report must count them once. */
+/* Hash sets of what a block has loaded in the current iteration. LLVM merges a warp's loads of
+ * equal addresses and guards, so the report must count them once. Loads that overlap, as the windows of a
+ * pooling do, find in the first-level cache what another one has brought. */
 #include "runtime/explain/load_dedup.h"
 
 #include "ir/build.h"
+#include "runtime/explain/warp_request.h"
 
 #include <xxhash.h>
 
@@ -17,11 +19,13 @@ typedef struct Key {
     int64_t at[MAX_LANES];
 } Key;
 
+typedef struct SeenItem {
+    uint64_t hash, round;
+} SeenItem;
+
 struct LoadDedup {
     uint64_t round;
-    struct {
-        uint64_t hash, round;
-    } items[PLACES];
+    SeenItem loads[PLACES], packets[PLACES];
 };
 
 LoadDedup *seen_new(Arena *arena)
@@ -46,6 +50,22 @@ static uint64_t guarded_axes(const Op *op)
     return axes;
 }
 
+/* Is it among the items of this round? Keeps it otherwise, as far as there is space. */
+static bool found_or_kept(const LoadDedup *seen, SeenItem *items, uint64_t hash)
+{
+    for (uint64_t i = 0; i < PROBES; i++) {
+        SeenItem *item = &items[(hash + i) % PLACES];
+        if (item->round != seen->round) {
+            *item = (SeenItem){hash, seen->round};
+            return false;
+        }
+        if (item->hash == hash) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool seen_again(LoadDedup *seen, const Op *op, const Value *memory, int warp,
                 const WarpRequest *request)
 {
@@ -57,17 +77,22 @@ bool seen_again(LoadDedup *seen, const Op *op, const Value *memory, int warp,
     for (int lane = 0; lane < request->lanes; lane++) {
         key.at[lane] = request->active >> lane & 1 ? request->at[lane] : 0;
     }
-    uint64_t hash = XXH3_64bits(&key, sizeof key);
-    for (uint64_t i = 0; i < PROBES; i++) {
-        uint64_t place = (hash + i) % PLACES;
-        if (seen->items[place].round != seen->round) {
-            seen->items[place].hash = hash;
-            seen->items[place].round = seen->round;
-            return false;
-        }
-        if (seen->items[place].hash == hash) {
-            return true;
+    return found_or_kept(seen, seen->loads, XXH3_64bits(&key, sizeof key));
+}
+
+int seen_new_packets(LoadDedup *seen, const Value *memory, const WarpRequest *request)
+{
+    int fresh = 0;
+    int64_t last = -1;
+    for (int lane = 0; lane < request->lanes; lane++) {
+        int64_t at = request->at[lane], end = (at + request->bytes - 1) / PACKET_BYTES;
+        bool active = request->active >> lane & 1;
+        for (int64_t i = at / PACKET_BYTES; active && i <= end; i++) {
+            uint64_t key[] = {memory->id, (uint64_t)i};
+            fresh += i != last &&
+                     !found_or_kept(seen, seen->packets, XXH3_64bits(key, sizeof key));
+            last = i;
         }
     }
-    return false;
+    return fresh;
 }

@@ -207,9 +207,9 @@ static double streamed_launch(const Report *report, const LaunchReport *launch, 
                               double even, TimeCourse *course)
 {
     const Roofline *r = &launch->roofline;
-    double asked = fmin(l2_bytes_of(report, launch), r->asked_read + r->asked_written);
-    double cache =
-        (double)report->card->l2_bytes * report->card->num_sms * report->card->matrix_clock * 1e6;
+    double asked = l2_bytes_of(report, launch);
+    const Machine *card = report->card;
+    double cache = (double)card->l2_loaded_bytes * card->num_sms * card->matrix_clock * 1e6;
     double times[] = {memory, even * asked / cache, even * cost_arithmetic(r->compute_seconds)};
     double most = times[0] > times[1] ? times[0] : times[1];
     double together =

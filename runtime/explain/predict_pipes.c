@@ -7,12 +7,13 @@
  *   matrix    the matrix unit
  *   first     wavefronts of L1, whose lines are spread over 32 banks of 4 bytes
  *   shared    wavefronts of shared memory, which is the same memory: both wait for one another
- *   second    bytes from L2; a repeated load of a block that hits L1 does not count
+ *   second    packets from L2; a repeated load of a block that hits L1 does not count
  *
  * These overlap, within one block and across all blocks of a multiprocessor. The waits of a block
  * in each step of its loops (for loads, and for its threads at barriers) overlap only with the
  * work of other blocks, or, if loads are issued a step ahead, with the step. */
 #include "runtime/explain/explain_occupancy.h"
+#include "runtime/explain/warp_request.h"
 
 #include "ir/build.h"
 #include "ir/layout/layout.h"
@@ -102,7 +103,6 @@ static double open_bytes(const AccessReport *at)
 
 double l2_bytes_of(const Report *report, const LaunchReport *launch)
 {
-    int sector = report->target->sector_bytes;
     double bytes = 0, open = 0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
@@ -112,7 +112,8 @@ double l2_bytes_of(const Report *report, const LaunchReport *launch)
         open * launch->occupancy.resident + launch->shared_bytes < report->card->l1_kib * 1024.0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
-        double asked = traffic_is_shared(at->kind) ? 0 : at->sectors * sector;
+        double packets = stays ? at->missed : at->packets;
+        double asked = traffic_is_shared(at->kind) ? 0 : packets * PACKET_BYTES;
         double once = at->kind == LOADS && stays ? block_bytes(report, at) : -1;
         once *= (double)launch->blocks;
         bytes += once >= 0 && once < asked ? once : asked;

@@ -4,6 +4,7 @@
 #include "runtime/explain/warp_request.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <xxhash.h>
 
 enum { MAX_PIECES = MAX_LANES * 2, MAX_WORDS = 64 };
@@ -48,6 +49,55 @@ int request_sectors(const WarpRequest *request, int sector, int *least)
     }
     *least = (n_places * request->bytes + sector - 1) / sector;
     return n;
+}
+
+/* Memory from a multiple of PACKET_BYTES on, and which of its bytes are asked for, a bit each. */
+typedef struct Packet {
+    int64_t number;
+    uint64_t bytes;
+} Packet;
+
+static void packet_add(Packet *packets, int *n, int64_t byte)
+{
+    int64_t number = byte / PACKET_BYTES;
+    int i = *n - 1;
+    while (i >= 0 && packets[i].number != number) {
+        i--;
+    }
+    if (i < 0) {
+        i = (*n)++;
+        packets[i] = (Packet){number, 0};
+    }
+    packets[i].bytes |= (uint64_t)1 << byte % PACKET_BYTES;
+}
+
+/* True if a sector of the packet is asked for in part. */
+static bool is_partial(const Packet *packet, int sector)
+{
+    uint64_t whole = sector < PACKET_BYTES ? ((uint64_t)1 << sector) - 1 : ~(uint64_t)0;
+    for (int first = 0; first < PACKET_BYTES; first += sector) {
+        uint64_t own = packet->bytes >> first & whole;
+        if (own != 0 && own != whole) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int request_packets(const WarpRequest *request, int sector, bool writes)
+{
+    Packet packets[MAX_PIECES];
+    int n = 0;
+    for (int lane = 0; lane < request->lanes; lane++) {
+        for (int byte = 0; is_active(request, lane) && byte < request->bytes; byte++) {
+            packet_add(packets, &n, request->at[lane] + byte);
+        }
+    }
+    int packed = n;
+    for (int i = 0; i < n && writes; i++) {
+        packed += is_partial(&packets[i], sector);
+    }
+    return packed;
 }
 
 /* Lanes that together ask for one row across all banks. */
@@ -139,6 +189,7 @@ struct RequestMemo {
 typedef struct Pattern {
     uint64_t active;
     int lanes, banks, bytes, sector;
+    bool writes;
     int64_t at[MAX_LANES]; /* from a multiple of PATTERN_ALIGN */
 } Pattern;
 
@@ -147,13 +198,16 @@ RequestMemo *request_memo(Arena *arena)
     return ARENA_NEW(arena, RequestMemo);
 }
 
-GlobalCounts request_global(RequestMemo *memo, const WarpRequest *request, int sector)
+GlobalCounts request_global(RequestMemo *memo, const WarpRequest *request, int sector, bool writes)
 {
-    Pattern pattern = {.active = request->active,
-                       .lanes = request->lanes,
-                       .banks = request->banks,
-                       .bytes = request->bytes,
-                       .sector = sector};
+    Pattern pattern;
+    memset(&pattern, 0, sizeof pattern); /* it is hashed, with what lies between its members */
+    pattern.active = request->active;
+    pattern.lanes = request->lanes;
+    pattern.banks = request->banks;
+    pattern.bytes = request->bytes;
+    pattern.sector = sector;
+    pattern.writes = writes;
     int64_t base = request->at[__builtin_ctzll(request->active)] & ~(int64_t)(PATTERN_ALIGN - 1);
     for (int lane = 0; lane < request->lanes; lane++) {
         pattern.at[lane] = is_active(request, lane) ? request->at[lane] - base : 0;
@@ -165,6 +219,7 @@ GlobalCounts request_global(RequestMemo *memo, const WarpRequest *request, int s
         memo->items[hash / 2 % PATTERNS].hash = hash;
         counts->sectors = request_sectors(request, sector, &counts->least_sectors);
         counts->l1_wavefronts = request_l1_wavefronts(request);
+        counts->packets = request_packets(request, sector, writes);
     }
     return *counts;
 }

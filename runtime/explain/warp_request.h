@@ -20,15 +20,21 @@ int request_group(const WarpRequest *request, int first);
  * looks up four of them at a time. */
 int request_l1_wavefronts(const WarpRequest *request);
 
+/* Packets that the second-level cache serves: of up to PACKET_BYTES of one line, however few of
+ * these bytes are asked for. A write of a part of a sector takes the place of two, since the rest
+ * of the sector is merged. Fitted to group norms of few channels (docs/lab/memory_bound.md). */
+enum { PACKET_BYTES = 64 };
+int request_packets(const WarpRequest *request, int sector, bool writes);
+
 /* What a request to global memory takes. */
 typedef struct GlobalCounts {
-    int sectors, least_sectors, l1_wavefronts;
+    int sectors, least_sectors, l1_wavefronts, packets;
 } GlobalCounts;
 
 /* Counts that were made before, by the pattern of addresses: most requests of a walk are like an
  * earlier one at another place. */
 typedef struct RequestMemo RequestMemo;
 RequestMemo *request_memo(Arena *arena);
-GlobalCounts request_global(RequestMemo *memo, const WarpRequest *request, int sector);
+GlobalCounts request_global(RequestMemo *memo, const WarpRequest *request, int sector, bool writes);
 
 #endif

@@ -38,6 +38,23 @@ START_TEST(counts_sectors)
 }
 END_TEST
 
+static void expect_packets(WarpRequest request, int read, int written)
+{
+    ck_assert_int_eq(request_packets(&request, 32, false), read);
+    ck_assert_int_eq(request_packets(&request, 32, true), written);
+}
+
+START_TEST(counts_packets)
+{
+    expect_packets(lanes_at(4, 0, 4), 2, 2);
+    expect_packets(lanes_at(2, 0, 2), 1, 1);
+    expect_packets(lanes_at(4, 4, 4), 3, 5); /* both ends write a part of a sector */
+    expect_packets(lanes_at(8, 0, 256), 32, 64);  /* a quarter of a sector each */
+    expect_packets(lanes_at(16, 0, 16), 8, 8);
+    expect_packets(lanes_at(4, 0, 0), 1, 2);
+}
+END_TEST
+
 START_TEST(counts_turns)
 {
     expect_turns(lanes_at(4, 0, 4), 1, 1);
@@ -89,6 +106,7 @@ UNIT_TESTS(explain_requests)
 {
     TCase *tests = tcase_create("requests");
     tcase_add_test(tests, counts_sectors);
+    tcase_add_test(tests, counts_packets);
     tcase_add_test(tests, counts_turns);
     tcase_add_test(tests, groups_that_agree_come_as_one);
     tcase_add_test(tests, lanes_that_are_off_ask_for_nothing);
