@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Emission of a group over ranges, in parts: tile_emit.c (frames, values, stores),
  * tile_emit_launch.c (the launch, or loops in place of its grid), tile_emit_reductions.c
- * (reductions, scans, products), tile_emit_regions.c (loops and choices of the source). Private to
- * tile. */
+ * (reductions, products), tile_emit_scans.c (scans, folds), tile_emit_regions.c (loops and choices
+ * of the source). Private to tile. */
 #ifndef TESSERA_PASSES_TILE_TILE_EMIT_H
 #define TESSERA_PASSES_TILE_TILE_EMIT_H
 
@@ -88,6 +88,12 @@ void emit_dot(TileEmitter *e, EmitFrame *frame, const Op *op);
 /* The product's tile as a matrix, and one as what the source has there: with the axes before. */
 Value *emit_matrix(TileEmitter *e, EmitFrame *frame, const Op *dot);
 void emit_map_matrix(EmitFrame *frame, const Op *op, Value *matrix);
+/* Returns `made`, which is emitted for `op`, and notes that it covers the whole axis of `op`. */
+Value *emit_runs_over(TileEmitter *e, Value *made, const Op *op);
+/* Elements of a window's axis, each of which is emitted for itself. */
+int64_t emit_window_elements(const TileEmitter *e, int item);
+
+/* tile_emit_scans.c: results are mapped in the frame, too. */
 void emit_scan(TileEmitter *e, EmitFrame *frame, const Op *op);
 void emit_fold(TileEmitter *e, EmitFrame *frame, const Op *op);
 /* A reduction, fold or scan in parts. What the tile here comes to, an array a result: */

@@ -23,15 +23,6 @@ enum {
     CHAIN_DOTS = 3, /* products of a step, that wait for one another */
 };
 
-static int64_t elements_of(Type type)
-{
-    int64_t n = 1;
-    for (int i = 0; i < type->rank; i++) {
-        n *= max_i64(1, poly_capacity(type->dims[i]));
-    }
-    return n;
-}
-
 /* An axis that one tile holds, rounded up, has its step. */
 bool source_steps_along(const Op *op, int axis)
 {
@@ -39,190 +30,6 @@ bool source_steps_along(const Op *op, int axis)
                               ? poly_as_range(op->regions[0]->args[axis]->type->dims[0])
                               : NULL;
     return range && !range->holds_all;
-}
-
-/* Does a loop's own range index this load? Then each step brings another tile. */
-static bool is_walked(const Op *load)
-{
-    for (int i = 1; i < load->n_operands; i++) {
-        const Value *index = load->operands[i];
-        const Op *binder = index && index->block ? index->block->parent : NULL;
-        if (binder && binder->kind == OP_FOR) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* So does what a loop makes of its range: a page that a table names. */
-static bool is_placed(const Op *load)
-{
-    for (int i = 1; i < load->n_operands; i++) {
-        const Op *def = load->operands[i] ? load->operands[i]->def : NULL;
-        if (def && def->parent->parent && def->parent->parent->kind == OP_FOR) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_measured(BlockFootprint *steps, const Op *load)
-{
-    for (int i = 0; i < steps->n_loads; i++) {
-        if (steps->loads[i] == load) {
-            return true;
-        }
-    }
-    if (steps->n_loads < MAX_LOADS) {
-        steps->loads[steps->n_loads++] = load;
-    }
-    return false;
-}
-
-static bool is_loaded(const Value *operand)
-{
-    const Op *load = operand->def;
-    while (load && load->kind == OP_PERMUTE) {
-        load = load->operands[0]->def;
-    }
-    return load && load->kind == OP_LOAD;
-}
-
-static void measure_operand(BlockFootprint *steps, LoopPhase *phase, const Value *operand, bool fma)
-{
-    const Op *load = operand->def;
-    int64_t bytes = elements_of(operand->type) * dtype_bytes(operand->type->dtype);
-    while (load && load->kind == OP_PERMUTE) {
-        load = load->operands[0]->def;
-    }
-    bool loaded = load && load->kind == OP_LOAD;
-    if (loaded && is_measured(steps, load)) {
-        return;
-    }
-    bool in_turn =
-        steps->func->retry.alias_buffers && loaded && (is_walked(load) || is_placed(load));
-    steps->shared += in_turn ? max_i64(0, bytes - steps->in_turn) : bytes;
-    steps->in_turn = in_turn ? max_i64(bytes, steps->in_turn) : steps->in_turn;
-    if (!loaded) {
-        steps->operand = max_i64(steps->operand, bytes);
-        steps->plain += fma ? bytes : 0;
-    } else if (is_walked(load)) {
-        phase->walked += bytes;
-    } else {
-        steps->once += bytes;
-        steps->loaded = load->results[0]->type;
-    }
-}
-
-/* ---- loops one after another ---- */
-
-/* The statement of the block that an operation is in, with a region; NULL: it is one itself. */
-static const Op *statement_around(const Op *op, const Block *block)
-{
-    while (op && op->parent != block) {
-        op = op->parent->parent;
-    }
-    return op && op->n_regions ? op : NULL;
-}
-
-static bool uses(const Op *op, const Value *value)
-{
-    bool found = op_has_operand(op, value);
-    for (int i = 0; i < op->n_regions; i++) {
-        found |= block_count_uses(op->regions[i], value) > 0;
-    }
-    return found;
-}
-
-/* Is a result of an earlier loop read in this one, or behind it? What it begins with is its own. */
-static bool lives_across(const Value *value, const Op *loop)
-{
-    for (int i = 0; i < loop->n_regions; i++) {
-        if (block_count_uses(loop->regions[i], value) > 0) {
-            return true;
-        }
-    }
-    const Op *op = loop->next;
-    while (op && !uses(op, value)) {
-        op = op->next;
-    }
-    return op != NULL;
-}
-
-/* Bytes of the results of earlier loops that stay while this one runs. */
-static int64_t held_across(const Op *loop)
-{
-    int64_t bytes = 0;
-    for (const Op *op = loop->prev; op; op = op->prev) {
-        for (int i = 0; op->n_regions && i < op->n_results; i++) {
-            Type type = op->results[i]->type;
-            if (type->kind == TYPE_ARRAY && lives_across(op->results[i], loop)) {
-                bytes += elements_of(type) * dtype_bytes(type->dtype);
-            }
-        }
-    }
-    return bytes;
-}
-
-static void end_phase(BlockFootprint *steps)
-{
-    const LoopPhase *phase = &steps->phase, *beside = &steps->beside;
-    steps->held = max_i64(steps->held, beside->held + phase->held);
-    steps->walked = max_i64(steps->walked, beside->walked + phase->walked);
-    int n_dots = beside->n_dots + phase->n_dots;
-    steps->n_dots = n_dots > steps->n_dots ? n_dots : steps->n_dots;
-}
-
-static LoopPhase *phase_of(BlockFootprint *steps, const Op *dot)
-{
-    const Op *loop = statement_around(dot, steps->block);
-    if (!loop) {
-        return &steps->beside;
-    }
-    if (steps->phase.loop != loop) {
-        end_phase(steps);
-        steps->phase = (LoopPhase){.loop = loop, .held = held_across(loop)};
-    }
-    return &steps->phase;
-}
-
-static void measure_dot(BlockFootprint *steps, const Op *op)
-{
-    Type c = op->results[0]->type;
-    LoopPhase *phase = phase_of(steps, op);
-    const MatrixInstr *unit = dot_instruction(steps->func, op);
-    steps->any_dot = true;
-    phase->n_dots++;
-    steps->wgmma = (unit && mma_warps(unit) > 1) || steps->wgmma;
-    steps->unit = unit && mma_warps(unit) == 1 ? unit : steps->unit;
-    if (is_loaded(op->operands[0])) {
-        Type a = op->operands[0]->type;
-        steps->depth = max_i64(steps->depth, poly_capacity(a->dims[a->rank - 1]));
-    }
-    measure_operand(steps, phase, op->operands[0], !unit);
-    measure_operand(steps, phase, op->operands[1], !unit);
-    steps->rows = max_i64(steps->rows, poly_capacity(c->dims[0]));
-    steps->accumulators = max_i64(steps->accumulators, elements_of(c));
-    phase->held += elements_of(c) * dtype_bytes(c->dtype);
-}
-
-static void measure_op(Op *op, void *user)
-{
-    BlockFootprint *steps = user;
-    for (int i = 0; i < op->n_results; i++) {
-        if (op->results[i]->type->kind == TYPE_ARRAY) {
-            steps->elements = max_i64(steps->elements, elements_of(op->results[i]->type));
-        }
-    }
-    steps->ranks |= op->kind == OP_RANK;
-    steps->looks_up |= op->kind == OP_LOOKUP;
-    if (op->kind == OP_DOT) {
-        measure_dot(steps, op);
-    } else if (op->kind == OP_STORE) {
-        Type value = op->operands[op->n_operands - 1]->type;
-        steps->stored += elements_of(value) * dtype_bytes(value->dtype);
-        steps->lent = value == steps->loaded ? elements_of(value) * dtype_bytes(value->dtype) : 0;
-    }
 }
 
 static bool begins_at_zero(const Op *loop)
@@ -372,13 +179,6 @@ static void walk_group(Op *parallel, WalkFn *fn, BlockFootprint *steps)
     block_walk(parallel->regions[0], fn, steps);
 }
 
-static void measure(Op *parallel, BlockFootprint *steps)
-{
-    steps->block = parallel->regions[0];
-    walk_group(parallel, measure_op, steps);
-    end_phase(steps);
-}
-
 static void save_steps(Op *op, void *user)
 {
     SavedSteps *saved = user;
@@ -487,7 +287,7 @@ static void try_steps(Func *func, Op *parallel, const SavedSteps *saved, int64_t
     *steps = (BlockFootprint){.func = func, .shrink = shrink, .loops_first = loops_first,
                               .even = even, .narrowed = steps->narrowed};
     walk_group(parallel, set_steps, steps);
-    measure(parallel, steps);
+    source_measure(parallel, steps);
 }
 
 void source_try(Func *func, Op *parallel, const SavedSteps *saved, WarpGroupPlan plan,
@@ -496,7 +296,7 @@ void source_try(Func *func, Op *parallel, const SavedSteps *saved, WarpGroupPlan
     restore_steps(saved);
     *steps = (BlockFootprint){.func = func, .shrink = 1, .loops_first = true, .plan = plan};
     walk_group(parallel, set_steps, steps);
-    measure(parallel, steps);
+    source_measure(parallel, steps);
 }
 
 /* The grid's widest axis, down to the rows of a warp group; false: none is wider. */
@@ -575,7 +375,7 @@ static void choose_steps(Func *func, Op *parallel, BlockFootprint *steps)
     SavedSteps saved = {.n = 0};
     save_steps(parallel, &saved);
     block_walk(parallel->regions[0], save_steps, &saved);
-    measure(parallel, steps);
+    source_measure(parallel, steps);
     if (steps->wgmma && !times_smaller(func)) {
         try_steps(func, parallel, &saved, 1, true, steps);
         bool fits = source_fits(func, steps);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of a `parallel` of the source while they are chosen, and what their tiles need. Private to
- * tile_hand_tiled.c and tile_attention.c. */
+ * tile_hand_tiled.c, tile_block_footprint.c and tile_attention.c. */
 #ifndef TESSERA_PASSES_TILE_TILE_HAND_TILED_H
 #define TESSERA_PASSES_TILE_TILE_HAND_TILED_H
 
@@ -62,6 +62,8 @@ typedef struct SavedSteps {
 
 /* Does the `parallel` or `for` take its axis in steps that are chosen here? */
 bool source_steps_along(const Op *op, int axis);
+/* tile_block_footprint.c: measures what the tiles need with the steps that the source has now. */
+void source_measure(Op *parallel, BlockFootprint *steps);
 /* Gives the source its steps again, or these, and measures what their tiles need. */
 void source_try(Func *func, Op *parallel, const SavedSteps *saved, WarpGroupPlan plan,
                 BlockFootprint *steps);

@@ -57,10 +57,10 @@ PASSES = [
      "if («!covered») {\n            scatter", "false"),
     ("fuse: what is outside reads as 1", "passes/fuse/fuse_value_at.c",
      "build_float(&p->at, type, value ? value->f : «0»)", "1"),
-    ("tile: scans in tiles forget what came before", "passes/tile/tile_emit_reductions.c",
+    ("tile: scans in tiles forget what came before", "passes/tile/tile_emit_scans.c",
      "«build_binary(&frame->at, reduce_combiner(op_word(scan, ATTR_FN)), before[0], next[0])»",
      "next[0]"),
-    ("tile: scans in tiles are never reversed", "passes/tile/tile_emit_reductions.c",
+    ("tile: scans in tiles are never reversed", "passes/tile/tile_emit_scans.c",
      "build_scan(&frame->at, fn, tile, axis, «op_int(op, ATTR_REVERSE, 0)»,", "0"),
     ("tile: a share takes one tile too many", "passes/tile/tile_split_axis.c",
      'op_int(op, ATTR_REVERSE, 0) ? "gt" : «"lt"», which, share', '"le"'),
@@ -229,7 +229,7 @@ AXES = [
      "loop_name(c, nest->column),\n"
      "                         lo, «hi», c->n_folds + (c->max != NULL), states);",
      "lo"),
-    ("tile: scans go on from nothing", "passes/tile/tile_emit_reductions.c",
+    ("tile: scans go on from nothing", "passes/tile/tile_emit_scans.c",
      "if («from») {\n        emit_joined(e, frame, op, before, scanned, scanned);", "false"),
 ]
 
