@@ -24,16 +24,9 @@
 #include "ir/schedule.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/pass.h"
+#include "passes/tensor/collapse_sinks.h"
 #include "passes/tensor/collapse_values.h"
 #include "passes/tensor/reorder_axes.h"
-
-/* An op that ends what is collapsed: a store, a scatter, a reshape that makes the two axes one, or
- * two reductions that become one. */
-typedef struct Sink {
-    Op *op;    /* the store, the scatter, the reshape (a gather), or the second reduction */
-    Op *first; /* the first reduction; NULL: another op */
-    int at;    /* the first axis of the pair, of what the op writes or reads, or `first` reduces */
-} Sink;
 
 /* One pair of axes, and all that is made anew if it is collapsed. */
 typedef struct Trial {
@@ -226,31 +219,6 @@ static bool is_chosen(const Func *func, Dim dim)
     return false;
 }
 
-/* A value that has the sink's pair of axes. */
-static const Value *pair_of(const Sink *sink)
-{
-    const Op *op = sink->first ? sink->first : sink->op;
-    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
-    return op->operands[writes ? op->n_operands - 1 : 0];
-}
-
-/* The values that the sink reads, with their pair of axes as one; in a trial, any values. False:
- * that is not possible. */
-static bool collapse_operands(Collapse *f, const Sink *sink, Value **to)
-{
-    const Op *op = sink->first ? sink->first : sink->op;
-    int from = op->kind == OP_STORE ? op->n_operands - 1 : op->kind == OP_SCATTER;
-    int n = op->kind == OP_GATHER ? 1 : op->n_operands; /* its indices stay */
-    bool can = op->kind != OP_STORE || !f->tries || collapse_takes_tensor(f, op, sink->at);
-    for (int i = 0; i < n && can; i++) {
-        Value *operand = op->operands[i];
-        bool array = i >= from && operand && type_is_tile(operand->type); /* no scalar index */
-        to[i] = array ? collapse_value(f, operand, sink->at) : operand;
-        can = to[i] || !array;
-    }
-    return can;
-}
-
 static bool takes_all_accesses(const Collapse *f)
 {
     bool all = true;
@@ -273,12 +241,12 @@ static bool try_pair(Trial *trial)
 {
     Collapse *f = &trial->f;
     const Sink *asked = &trial->sinks.items[0];
-    bool can = !is_chosen(f->func, pair_of(asked)->type->dims[asked->at]);
+    bool can = !is_chosen(f->func, sink_pair(asked)->type->dims[asked->at]);
     size_t read = 0;
     for (size_t i = 0; i < trial->sinks.n && can; i++) {
         Sink sink = trial->sinks.items[i];
         const Op *op = sink.first ? sink.first : sink.op;
-        can = collapse_operands(f, &sink, ARENA_ARRAY(f->func->arena, Value *, op->n_operands));
+        can = sink_operands(f, &sink, ARENA_ARRAY(f->func->arena, Value *, op->n_operands));
         for (; read < f->pairs.n && can; read++) {
             can = add_readers(trial, f->pairs.items[read].value, f->pairs.items[read].at);
         }
@@ -325,64 +293,6 @@ void collapse_param(Func *func, Param *param, int at)
         func, type_tensor(func, type->dtype, type->rank - 1, dims), NULL, type->align);
 }
 
-/* The reduced value with the axes of one element that `value` has, which is made of what `first`
- * reduces by ops that add and drop such axes. */
-static Value *with_unit_axes(Builder *b, const Sink *sink, Value *reduced, const Value *value)
-{
-    const Op *op = value->def;
-    if (op == sink->first) {
-        return build_expand(b, reduced, sink->at);
-    }
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    bool unit = op->operands[0]->def == sink->first && op->kind == OP_SQUEEZE &&
-                axis == (int)op_int(sink->first, ATTR_AXIS, 0);
-    if (unit) {
-        return reduced;
-    }
-    Value *from = with_unit_axes(b, sink, reduced, op->operands[0]);
-    return op->kind == OP_EXPAND ? build_expand(b, from, axis) : build_squeeze(b, from, axis);
-}
-
-/* One reduction in the place of two. */
-static void reduce_once(Collapse *f, const Sink *sink, Value *from)
-{
-    Value *old = sink->op->results[0];
-    Value *reduced = build_reduce(&f->b, op_word(sink->op, ATTR_FN), from, sink->at);
-    Value *made = with_unit_axes(&f->b, sink, reduced, sink->op->operands[0]);
-    made->name = made->name ? made->name : old->name;
-    func_replace_uses(f->func, old, made);
-}
-
-static Op *make_sink(Collapse *f, const Sink *sink)
-{
-    Op *op = sink->op, *made = NULL;
-    const Op *reads = sink->first ? sink->first : op;
-    Value **operands = ARENA_ARRAY(f->func->arena, Value *, reads->n_operands);
-    f->b = build_before(f->func, op);
-    collapse_operands(f, sink, operands);
-    f->b.span = op->span;
-    if (sink->first) {
-        reduce_once(f, sink, operands[0]);
-        return NULL;
-    }
-    if (op->kind == OP_GATHER) {
-        Value *read = collapse_merged(f, op, sink->at, operands[0]);
-        read->name = read->name ? read->name : op->results[0]->name;
-        func_replace_uses(f->func, op->results[0], read);
-        return read->def;
-    }
-    if (op->kind == OP_STORE) {
-        made = build_store(&f->b, op->operands[0], WHOLE, operands[op->n_operands - 1]);
-    } else {
-        made = build_op(&f->b, OP_SCATTER, op->n_operands, operands, 0, NULL, 0);
-        made->attrs = op->attrs;
-        made->n_attrs = op->n_attrs;
-    }
-    made->span = op->span;
-    op_remove(op);
-    return made;
-}
-
 /* Makes all anew, in the order of the program; returns what takes the place of the first sink. */
 static Op *make_all(Func *func, Trial *trial)
 {
@@ -400,7 +310,7 @@ static Op *make_all(Func *func, Trial *trial)
         next = op->next;
         for (size_t i = 0; i < trial->sinks.n; i++) {
             if (trial->sinks.items[i].op == op) {
-                Op *made = make_sink(&f, &trial->sinks.items[i]);
+                Op *made = sink_make(&f, &trial->sinks.items[i]);
                 first = i == 0 ? made : first;
                 break;
             }
@@ -451,7 +361,7 @@ static bool collapse_from(Shared *shared, Op *op, Op *first, int at, bool gather
     trial.f.all = shared->all;
     trial.f.gathers = gathers;
     add_sink(&trial, op, first, at);
-    const Value *value = pair_of(&trial.sinks.items[0]);
+    const Value *value = sink_pair(&trial.sinks.items[0]);
     if (collapse_has_pair(&shared->refused, (ValuePair){value, at})) {
         return false;
     }
@@ -562,7 +472,7 @@ static bool reorder_reduction(Shared *shared, Op *op, int at)
     Value *both = build_reduce(&b, fn, build_squeeze(&b, inner, at + 1), at);
     Sink sink = {second, op, at};
     Value *old = second->results[0];
-    func_replace_uses(shared->func, old, with_unit_axes(&b, &sink, both, second->operands[0]));
+    func_replace_uses(shared->func, old, sink_with_unit_axes(&b, &sink, both, second->operands[0]));
     func_remove_dead(shared->func);
     share_end(shared);
     *shared = share(shared->func);

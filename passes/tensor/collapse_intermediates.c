@@ -27,44 +27,25 @@
  * Where all that folds the result does so along one axis that a tile holds whole, as a softmax over
  * channels does, nothing goes through memory: that axis is the columns, the places are the rows,
  * and what is made of the product is scattered. Requires the tensor level. Changes no bits. */
-#include "passes/tensor/collapse_axes.h"
+#include "passes/tensor/collapse_intermediates.h"
 
 #include "ir/build.h"
 #include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
-#include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "passes/analysis/computations.h"
 #include "passes/analysis/epilogue_folds.h"
 #include "passes/analysis/memory_steps.h"
 #include "passes/pass.h"
+#include "passes/tensor/collapse_axes.h"
 #include "passes/tensor/reorder_axes.h"
 #include "passes/tensor/split_reads.h"
 
 enum {
-    MIN_TILE = 128, /* elements of a tile's edge that keep a matrix unit busy */
-    MIN_ROWS = 64,  /* of a tile, that a warp group multiplies */
-    /* Terms of a product that pay for storing its elements one by one: for each element short tiles
-     * read about a tenth of a byte a term, and a store of its own costs 8 bytes of traffic where
-     * neighbours follow in memory … */
-    MIN_DEPTH = 128,
-    MIN_SCATTERED_DEPTH = 512, /* … and a sector where they do not */
-    MAX_FOLDED = 128,          /* elements of an axis that a tile holds whole */
-    NAMED_INSTRUCTIONS = 12,   /* that approximate a function of a sum */
+    MIN_ROWS = 64,           /* of a tile, that a warp group multiplies */
+    MAX_FOLDED = 128,        /* elements of an axis that a tile holds whole */
+    NAMED_INSTRUCTIONS = 12, /* that approximate a function of a sum */
 };
-
-/* Which factors of the product vary along an axis of its result. */
-typedef enum Side { SIDE_BOTH, SIDE_LEFT, SIDE_RIGHT } Side;
-
-typedef struct Result {
-    Value *value;
-    struct {
-        Side side;
-        int place;  /* among the axes of the memory that the side's factor is read from */
-        bool inner; /* of places in a pooling window (passes/tensor/split_windows.c) */
-        int origin; /* the axis of the product */
-    } axes[MAX_RANK];
-} Result;
 
 /* Values that are made element by element of the product, in the order of the program. */
 typedef struct Chain {
@@ -245,33 +226,6 @@ static Chain follow_product(Func *func, const Compute *sum, bool folds)
     return chain;
 }
 
-static Side last_side(const Result *result)
-{
-    int rank = result->value->type->rank;
-    return rank > 0 ? result->axes[rank - 1].side : SIDE_BOTH;
-}
-
-/* The order of the result's axes in memory: of both factors, of one, and of `last`, the other. */
-static void side_order(const Result *result, Side last, int64_t *order)
-{
-    int rank = result->value->type->rank, n = 0;
-    Side sides[] = {SIDE_BOTH, last == SIDE_LEFT ? SIDE_RIGHT : SIDE_LEFT,
-                    last == SIDE_LEFT ? SIDE_LEFT : SIDE_RIGHT};
-    for (int k = 0; k < 3; k++) {
-        for (int i = 0; i < rank; i++) {
-            if (result->axes[i].side == sides[k]) {
-                order[n++] = i;
-            }
-        }
-    }
-}
-
-/* The same, the last axis being that which is last in the result. */
-static void memory_order(const Result *result, int64_t *order)
-{
-    side_order(result, last_side(result), order);
-}
-
 /* The side of the axis along which the first statement that reads the memory, whose axes are the
  * result's in this order, writes neighbours; `last` where that has too few elements for the rows of
  * a product's tile, or is not known. */
@@ -295,7 +249,7 @@ static bool store_in_order(Func *func, const Result *result, Side last, bool ask
     Value *value = result->value;
     int rank = value->type->rank;
     int64_t order[MAX_RANK], back[MAX_RANK];
-    side_order(result, last, order);
+    collapse_side_order(result, last, order);
     Dim dims[MAX_RANK];
     for (int i = 0; i < rank; i++) {
         back[order[i]] = i;
@@ -335,185 +289,11 @@ static bool is_gathered(const Func *func, const Value *value)
 
 static void store_result(Func *func, const Result *result)
 {
-
-    Side last = last_side(result);
+    Side last = collapse_last_side(result);
     bool asks = last != SIDE_BOTH && is_gathered(func, result->value);
     if (!store_in_order(func, result, last, asks)) {
         store_in_order(func, result, last == SIDE_LEFT ? SIDE_RIGHT : SIDE_LEFT, false);
     }
-}
-
-/* True if neighbours along the first axis lie nearer to each other in what the scatter writes. */
-static bool is_nearer(const Op *scatter, int64_t axis, int64_t than)
-{
-    int64_t own = an_memory_step(scatter, (int)axis, 1);
-    int64_t other = an_memory_step(scatter, (int)than, 1);
-    return own >= 0 && own < other;
-}
-
-/* True if the axis, whose extent is a number, is one of a factor that is computed along it, as the
- * phases of a transposed convolution are. */
-static bool is_computed(const Result *result, int axis)
-{
-    int64_t extent;
-    return result->axes[axis].side != SIDE_BOTH && result->axes[axis].place == MAX_RANK &&
-           poly_is_const(result->value->type->dims[axis], &extent);
-}
-
-/* The same order, but axes along which a factor is computed among those of their side so that
- * neighbours of a row (column) are neighbours in what the scatter writes. */
-static void scatter_order(const Op *scatter, const Result *result, int64_t *order)
-{
-    memory_order(result, order);
-    for (int i = 1; i < result->value->type->rank; i++) {
-        for (int k = i; k > 0; k--) {
-            int64_t before = order[k - 1], own = order[k];
-            bool same = result->axes[before].side == result->axes[own].side;
-            bool moves = is_computed(result, (int)before) || is_computed(result, (int)own);
-            bool swaps = same && moves && is_nearer(scatter, before, own);
-            order[k - 1] = swaps ? own : before;
-            order[k] = swaps ? before : own;
-        }
-    }
-}
-
-static void reorder_scatter(Func *func, Op *scatter, const int64_t *order)
-{
-    Builder b = build_before(func, scatter);
-    b.span = scatter->span;
-    for (int i = 1; i < scatter->n_operands; i++) {
-        Value *operand = scatter->operands[i];
-        if (operand && operand->type->kind == TYPE_ARRAY) {
-            op_set_operand(scatter, i, reorder_axes_to_memory(&b, operand, order));
-        }
-    }
-    func_remove_dead(func);
-}
-
-/* Gives the arrays of a scatter the order of axes that the result has in memory, and collapses
- * them. */
-static void collapse_scatter(Func *func, Op *scatter, const Result *result)
-{
-    int rank = result->value->type->rank;
-    int64_t order[MAX_RANK];
-    scatter_order(scatter, result, order);
-    reorder_scatter(func, scatter, order);
-    unsigned computed = 0;
-    for (int i = 0; i < rank; i++) {
-        computed |= (unsigned)is_computed(result, (int)order[i]) << i;
-    }
-    collapse_axes_of(func, scatter, rank, computed);
-}
-
-/* ---- stores of rows and columns that do not lie side by side ---- */
-
-/* The same order, but within a side as its factor lies in memory. True if it is another one: then
- * neighbours of a row are not adjacent in the result. */
-static bool factor_order(const Result *result, int64_t *order)
-{
-    bool moves = false;
-    memory_order(result, order);
-    for (int i = 1; i < result->value->type->rank; i++) {
-        for (int k = i; k > 0; k--) {
-            int64_t before = order[k - 1], own = order[k];
-            bool swaps = result->axes[before].side == result->axes[own].side &&
-                         result->axes[before].place > result->axes[own].place;
-            order[k - 1] = swaps ? own : before;
-            order[k] = swaps ? before : own;
-            moves = moves || swaps;
-        }
-    }
-    return moves;
-}
-
-/* True if a factor has several axes, each of which is too short for a tile: `y[a, f, m, o]` of rows
- * (a, m) and columns (f, o). */
-static bool has_short_axes(const Result *result)
-{
-    bool found = false;
-    for (Side side = SIDE_LEFT; side <= SIDE_RIGHT; side++) {
-        int n = 0;
-        bool are_short = true;
-        for (int i = 0; i < result->value->type->rank; i++) {
-            bool own = result->axes[i].side == side;
-            n += own;
-            are_short = are_short && (!own || poly_most(result->value->type->dims[i]) < MIN_TILE);
-        }
-        if (n == 0) {
-            return false; /* no product of matrices */
-        }
-        found = found || (n > 1 && are_short);
-    }
-    return found;
-}
-
-static bool can_scatter(const Func *func, const Op *store)
-{
-    const Value *tensor = store->operands[0];
-    bool plain = func->params.items[tensor->index].io == PARAM_OUT && !tensor->type->strides;
-    return plain && op_accesses_whole(store) && func->target && func->target->family != FAMILY_CPU;
-}
-
-/* The user's tiles name axes as the program has them. */
-static bool has_user_tiles(const Func *func)
-{
-    bool found = false;
-    for (size_t i = 0; i < func->schedule->entries.n; i++) {
-        const ScheduleEntry *entry = &func->schedule->entries.items[i];
-        found = found || (entry->origin != ENTRY_DERIVED && text_equal(entry->key, "tile"));
-    }
-    return found;
-}
-
-/* A scatter of the result, whose axes are in this order, to the places that the store has. */
-static Op *scatter_of(Func *func, const Op *store, const Result *result, const int64_t *order)
-{
-    int rank = result->value->type->rank;
-    Dim dims[MAX_RANK];
-    Value *indices[MAX_RANK];
-    int64_t guards[MAX_RANK] = {0};
-    Builder b = build_before(func, (Op *)store);
-    b.span = store->span;
-    for (int i = 0; i < rank; i++) {
-        dims[i] = result->value->type->dims[order[i]];
-    }
-    Type shape = type_array(func, DT_I64, rank, dims);
-    for (int i = 0; i < rank; i++) {
-        indices[order[i]] = build_places(&b, i, shape);
-    }
-    Value *value = reorder_axes(&b, result->value, order);
-    Op *scatter = build_scatter(&b, "set", store->operands[0], indices, value, NULL, NULL, false);
-    op_set_ints(func, scatter, ATTR_GUARD, rank, guards);
-    return scatter;
-}
-
-/* False: nothing is collapsed, and the store is there again. */
-static bool collapse_as_scatter(Func *func, Op *store, const Result *result, const int64_t *order)
-{
-    Op *scatter = scatter_of(func, store, result, order);
-    op_remove(store); /* what it stored stays, in case that it is stored after all */
-    bool collapsed = collapse_axes_of(func, scatter, result->value->type->rank, 0) != NULL;
-    if (!collapsed) {
-        Builder b = build_before(func, scatter);
-        b.span = scatter->span;
-        build_store(&b, scatter->operands[0], WHOLE, result->value);
-        op_remove(scatter);
-        func_remove_dead(func);
-    }
-    return collapsed;
-}
-
-/* Rows (columns) whose axes lie side by side in their factor, but not in the result, become one
- * axis, and the store goes to its quotients and remainders. */
-static void collapse_store(Func *func, Op *store, const Result *result, int64_t depth)
-{
-    int64_t order[MAX_RANK];
-    int64_t least = factor_order(result, order) ? MIN_SCATTERED_DEPTH : MIN_DEPTH;
-    if (depth < least || depth == INT64_MAX || !has_short_axes(result) ||
-        !can_scatter(func, store) || has_user_tiles(func)) {
-        return;
-    }
-    collapse_as_scatter(func, store, result, order);
 }
 
 /* ---- reductions in the tile ---- */
@@ -548,7 +328,7 @@ static bool may_fold(const Chain *chain)
     bool once = op && !(chain->store && chain->scatter) && !chain->is_read;
     return once && chain->folded >= 0 && result->value->type->rank > 2 &&
            chain->instructions <= an_most_epilogue_instructions(MAX_FOLDED) &&
-           (chain->scatter || (can_scatter(chain->func, op) && !has_user_tiles(chain->func)));
+           (chain->scatter || collapse_can_scatter(chain->func, op));
 }
 
 static bool collapse_folded(Func *func, const Chain *chain)
@@ -559,7 +339,7 @@ static bool collapse_folded(Func *func, const Chain *chain)
     if (chain->store) {
         return collapse_as_scatter(func, chain->store, result, order);
     }
-    reorder_scatter(func, chain->scatter, order);
+    collapse_reorder_scatter(func, chain->scatter, order);
     return collapse_axes_of(func, chain->scatter, result->value->type->rank, 0) != NULL;
 }
 
@@ -578,9 +358,9 @@ static void collapse_chain(Func *func, const Chain *chain)
     if (chain->is_read && chain->goes_through.value->type->rank > 2) {
         store_result(func, &chain->goes_through);
     } else if (chain->scatter && !chain->is_read && chain->scattered.value->type->rank > 2) {
-        collapse_scatter(func, chain->scatter, &chain->scattered);
+        collapse_scatter_of(func, chain->scatter, &chain->scattered);
     } else if (chain->store && !chain->is_read && chain->stored.value->type->rank > 2) {
-        collapse_store(func, chain->store, &chain->stored, chain->depth);
+        collapse_store_of(func, chain->store, &chain->stored, chain->depth);
     }
 }
 
