@@ -465,10 +465,8 @@ static const char *wants_swizzle(const StageContext *s)
     if (s->group) {
         return "groups of warps multiply rows whose pieces are permuted";
     }
-    if (s->roles) {
-        return "the copy engine permutes pieces of rows as it brings them (`copy registers`)";
-    }
-    return NULL;
+    return s->roles ? "the copy engine permutes pieces of rows as it brings them (`copy registers`)"
+                    : NULL;
 }
 
 static void choose_swizzle(StageContext *s)
