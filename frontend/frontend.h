@@ -26,7 +26,7 @@ Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *i
 /* The same for editors: there is a module whatever the errors, with what could be read. */
 Module *frontend_read(Arena *arena, Diags *diags, int source, const Importer *importer);
 
-/* Is told the types that frontend_lower finds in the program's own text: of names where they are
+/* Is given the types that frontend_lower finds in the program's own text: of names where they are
  * defined, and of expressions. A function's text is seen at each of its calls. */
 typedef struct TypeObserver {
     void (*defined)(void *user, Span name, const char *type);

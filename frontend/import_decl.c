@@ -110,7 +110,7 @@ static Module *import_file(Module *module, const ImportDecl *import)
     const char *path = joined(module->arena, module->path, import->path);
     if (strlen(import->path) > MAX_PATH || strlen(path) > MAX_PATH || !is_below(import->path)) {
         Diag *diag = cannot_import(module, import, "the path leads out of the importing folder");
-        diag_help(module->diags, diag, "name a file beside this one, or in a folder below");
+        diag_help(module->diags, diag, "name a file next to this one, or in a folder below");
         return NULL;
     }
     Module *known = known_module(module->set, path);

@@ -31,7 +31,7 @@ typedef struct Loads {
     const Func *func;
     const Value *shared;
     Dim rows;   /* of the tensors that are copied there */
-    bool alike; /* nothing else is written there, and all have so many */
+    bool alike; /* nothing else is written there, and all have this many */
 } Loads;
 
 static void see_load(Op *op, void *user)

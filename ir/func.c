@@ -78,7 +78,7 @@ DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by)
             return var;
         }
     }
-    /* The hyphen keeps the name apart from the source's: only the text form accepts it. */
+    /* The hyphen keeps the name distinct from the source's: only the text form accepts it. */
     const char *own = name ? name : arena_printf(func->arena, "quotient-%zu", func->dimvars.n);
     DimVar *var = dimvar_new(func, DIM_SIZE, own);
     var->unnamed = !name;

@@ -12,7 +12,7 @@ typedef struct Document {
     const char *uri, *path; /* path NULL: it is in no file */
     LinedText lined;
     int64_t version;
-    bool published;      /* its diagnostics are told */
+    bool published;      /* its diagnostics are sent */
     bool stale;          /* it, or what it imports, has changed since the analysis */
     Analysis *analysis;  /* NULL: none yet */
     bool derived_wanted; /* schedules.h: those below are not of this text */

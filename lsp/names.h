@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names of a text: what each one is, and where it is used. Found in the tree alone, so that
- * they are known in texts with errors, and in functions that nobody calls. */
+ * they are known in texts with errors, and in functions that nothing calls. */
 #ifndef TESSERA_LSP_NAMES_H
 #define TESSERA_LSP_NAMES_H
 

@@ -177,7 +177,7 @@ static bool any(void *user, const Module *home, FnDecl *fn)
     return true;
 }
 
-/* That takes so many arguments, if there is one. */
+/* That takes this many arguments, if there is one. */
 static const FnDecl *find_function(const Resolver *r, const char *name, size_t n)
 {
     const FnDecl *fn = each_fn(r->a->module, name, takes, &n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop of the server: takes all messages that have come, drops what is cancelled, answers the
- * first of the others. Diagnostics are told when nothing waits, so that a burst of changes is
+ * first of the others. Diagnostics are sent when nothing waits, so that a burst of changes is
  * analysed once. */
 #include "lsp/schedules.h"
 

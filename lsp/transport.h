@@ -30,7 +30,7 @@ void transport_free(Transport *t);
 /* Waits `milliseconds` for a message, -1: as long as it takes. *body points to n bytes that live
  * until the next call; of ARRIVED_BAD it is a text that says why. */
 Arrival transport_read(Transport *t, int milliseconds, const char **body, size_t *n);
-/* True if bytes have come that nobody has read, or the other side has closed. */
+/* True if bytes have come that have not been read, or the other side has closed. */
 bool transport_has_input(const Transport *t);
 /* With its header. */
 void transport_write(Transport *t, const char *body, size_t n);

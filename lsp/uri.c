@@ -78,7 +78,7 @@ static bool holds(const char *path, const Source *source)
     return same;
 }
 
-/* The file is written under another name first, so that nobody reads half of it. */
+/* The file is written under another name first, so that no one reads half of it. */
 static bool write_source(Arena *arena, const char *path, const Source *source)
 {
     const char *part = arena_printf(arena, "%s.part", path);

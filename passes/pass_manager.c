@@ -440,7 +440,7 @@ static const PassConstraint CONSTRAINTS[] = {
      "which neighbours a thread holds in adjacent registers is not known without a layout"},
     {"eliminate_barriers", "strip_mine",
      "a barrier in the loop orders one slot of a buffer after another; eliminate_barriers would "
-     "not tell them apart and keep those in front of the loop's accesses"},
+     "not distinguish them and keep those in front of the loop's accesses"},
     {"warpgroup_epilogue", "strip_mine",
      "warpgroup_epilogue recognizes the ops of a store in their order in one block; of stores in "
      "a loop over strips all warp groups would wait for each other"},

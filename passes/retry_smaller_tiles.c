@@ -23,7 +23,7 @@ enum {
 /* ---- the function before the tiles are chosen ---- */
 
 typedef struct Mark {
-    Block *body; /* a copy that nobody changes */
+    Block *body; /* a copy that nothing changes */
     IrLevel stage;
     bool padded;
     ScheduleEntry *lines;
@@ -96,9 +96,9 @@ static void count_retry(Func *func, size_t n_diags)
     func->retries.n++;
 }
 
-/* First the same tiles, now that it is known what lies beside the buffers of `stage`; then smaller
- * ones; then all again with buffers that take turns, for which threads wait more often. False: they
- * are as small as they get. */
+/* First the same tiles, now that it is known what lies in addition to the buffers of `stage`; then
+ * smaller ones; then all again with buffers that take turns, for which threads wait more often.
+ * False: they are as small as they get. */
 static bool next_try(Func *func, bool *learnt)
 {
     if (func->retry.is_plain) {

@@ -263,7 +263,7 @@ void warn_waste(Func *func)
     func_walk(func, check_op, &waste);
     if (waste.worst) {
         Diag *diag = diag_warning(func->diags, ERR_PADDING, waste.worst->span,
-                                  "a tile of %lld elements takes the room of %lld",
+                                  "a tile of %lld elements takes the space of %lld",
                                   (long long)waste.elements, (long long)waste.slots);
         diag_help(func->diags, diag,
                   "extents of tiles are padded to powers of two: choose nearer ones, or smaller "

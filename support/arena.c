@@ -65,7 +65,7 @@ static size_t round_up(size_t bytes)
     return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 }
 
-/* A chunk with so many bytes: what is large has one to itself, behind the newest, whose free part
+/* A chunk with this many bytes: what is large has one to itself, behind the newest, whose free part
  * stays in use. Returns its body. */
 static char *arena_add_chunk(Arena *arena, size_t bytes)
 {

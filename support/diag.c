@@ -69,7 +69,7 @@ Diag *diag_error(Diags *diags, int code, Span span, const char *format, ...)
 Diag *diag_warning(Diags *diags, int code, Span span, const char *format, ...)
 {
     if (is_allowed(diags, code) || diag_is_reported(diags, code, span)) {
-        return ARENA_NEW(diags->arena, Diag); /* which nobody sees */
+        return ARENA_NEW(diags->arena, Diag); /* which is never shown */
     }
     va_list args;
     va_start(args, format);

@@ -59,7 +59,7 @@ typedef struct Diag {
         DiagLabel *items;
         size_t n, cap;
     } labels;                /* further places */
-    const char *span_label;  /* beside the caret; may be NULL */
+    const char *span_label;  /* next to the caret; may be NULL */
     const char *help, *note; /* may be NULL */
     struct {
         DiagFix *items;
@@ -71,7 +71,7 @@ enum { FIRST_WARNING = 2000 }; /* codes from here on are W…, those below E… 
 
 /* What becomes of warnings. */
 typedef struct DiagPolicy {
-    const int *allowed; /* codes that are not told */
+    const int *allowed; /* codes that are not reported */
     size_t n_allowed;
     bool deny; /* warnings are errors */
 } DiagPolicy;
@@ -127,7 +127,7 @@ bool diag_is_reported(const Diags *diags, int code, Span span);
 /* A limit that was met in the middle of the work: an error, and the end of the compilation. */
 _Noreturn void diag_fatal(Diags *diags, DiagClass kind, int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The end of the compilation, behind an error that it cannot go on after. */
+/* The end of the compilation, behind an error that it cannot continue after. */
 _Noreturn void diag_leave(Diags *diags);
 /* Our own bug. Does not return. */
 _Noreturn void diag_bug(Diags *diags, const char *format, ...)

@@ -252,7 +252,7 @@ static int add_bars(Text *out, const Mark *marks, int from, int n)
     return width;
 }
 
-/* Marks go from right to left: the rightmost one's text stands beside it, if nothing is in the
+/* Marks go from right to left: the rightmost one's text stands next to it, if nothing is in the
  * way. */
 static void render_marks(Text *out, int margin, const Mark *marks, int n)
 {

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* One call moved `moved` bytes; does it go on? */
+/* One call moved `moved` bytes; does it continue? */
 static bool count(ssize_t moved, size_t *done)
 {
     if (moved == 0) {

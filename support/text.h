@@ -17,7 +17,7 @@ typedef struct Text {
 } Text;
 
 Text text_new(Arena *arena);
-/* With room for so many bytes: what is known to be long is not moved as it grows. */
+/* With space for this many bytes: what is known to be long is not moved as it grows. */
 Text text_new_for(Arena *arena, size_t bytes);
 void text_add(Text *text, const char *piece);
 void text_add_n(Text *text, const char *piece, size_t n);

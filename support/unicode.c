@@ -15,7 +15,7 @@ Char char_at(const char *text, size_t n)
 bool char_is_control(uint32_t code)
 {
     switch (utf8proc_category((utf8proc_int32_t)code)) {
-    case UTF8PROC_CATEGORY_CN: /* nobody knows how it looks */
+    case UTF8PROC_CATEGORY_CN: /* it is not known how it looks */
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_ZL:

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The page of the kernel beside the same one with the schedule of --against. */
+/* The page of the kernel next to the same one with the schedule of --against. */
 static int explain_against(const Options *options, Session *session)
 {
     TesseraKernel *first = session->kernel;

@@ -158,7 +158,7 @@ static int learn_check(const Options *options)
     fflush(stdout);
     code = lesson_check(course_program(&course, lesson), lesson, options);
     if (code == 0) {
-        page_line(stdout, STYLE_GOOD, "solved", "`tessera learn next` goes on.");
+        page_line(stdout, STYLE_GOOD, "solved", "`tessera learn next` continues.");
         fflush(stdout);
         course.progress[course.current].solved = true;
         code = course_save(&course);

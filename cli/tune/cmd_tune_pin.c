@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera tune pin`: writes the best measured schedules of a source's kernels to the pin file
- * beside the source. Entries for other kernels, devices and sizes are not changed. */
+ * next to the source. Entries for other kernels, devices and sizes are not changed. */
 #include "cli/options.h"
 #include "cli/output_files.h"
 #include "cli/session.h"
@@ -183,10 +183,10 @@ static void pin_one(Pinning *p, const TuneWinner *choice)
         puts(": not pinned, the kernel has changed since");
         p->stale++;
     } else if (!choice->groups[0].derived) {
-        puts(": not pinned, what is derived was not measured beside it");
+        puts(": not pinned, what is derived was not measured with it");
     } else if (choice->open) {
         puts(": not pinned, nothing is decided: no sweep got to its last measurement (`--resume` "
-             "goes on)");
+             "continues)");
     } else if (choice->candidate) {
         pins_put(p->arena, &p->pins, &pin);
         printf(": pinned, %.3f times as fast as what is derived\n", choice->ratio);

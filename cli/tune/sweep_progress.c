@@ -211,7 +211,7 @@ void sweep_result_show(const TuneRecord *base, const SweepResult *r)
     }
     if (r->interrupted) {
         printf("winner   not decided: the sweep was stopped%s\n",
-               r->unkept ? "" : "; --resume goes on");
+               r->unkept ? "" : "; --resume continues");
     } else if (r->n_best > 0 && r->separated) {
         puts("winner   the best one: it is surely faster than the derived one");
     } else {

@@ -40,7 +40,7 @@ static StackSlot *new_slot(CpuEmitter *c, int64_t bytes)
         total += c->slots.items[i]->bytes;
     }
     if (total > MAX_STACK && total - bytes <= MAX_STACK) {
-        /* Reported once; emission goes on, and the caller drops the module. */
+        /* Reported once; emission continues, and the caller drops the module. */
         Diag *diag = diag_error(c->func->diags, ERR_STACK, SPAN_NONE,
                                 "the tiles of %s take %lld bytes of the stack; at most %lld fit",
                                 c->func->name, (long long)total, (long long)MAX_STACK);

@@ -283,7 +283,7 @@ void cpu_emit_reduce(CpuEmitter *c, const Op *op);
 /* ---- cpu_dot.c, cpu_pack.c ---- */
 void cpu_emit_dot(CpuEmitter *c, const Op *op);
 
-/* ---- cpu_chunk_totals.c: sums of a loop that begin at zero again every so many steps ---- */
+/* ---- cpu_chunk_totals.c: sums of a loop that begin at zero again every this many steps ---- */
 typedef struct CpuTotals CpuTotals;
 /* Before a loop of `len` elements, whose carried arrays are in `sums`; NULL: it has none. */
 CpuTotals *cpu_totals_begin(CpuEmitter *c, const Op *op, const Buffer *const *sums,

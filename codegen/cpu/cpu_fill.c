@@ -229,7 +229,7 @@ const Buffer *cpu_take_over(CpuEmitter *c, const Value *value, int free_after)
     if (facts->buffer && dead_after_now(c, value)) {
         StackSlot *slot = facts->buffer->slot;
         slot->free_after = free_after > slot->free_after ? free_after : slot->free_after;
-        facts->last = INT_MAX; /* taken: nobody else may */
+        facts->last = INT_MAX; /* taken: no other value may */
         return facts->buffer;
     }
     Buffer *copy = cpu_buffer_for(c, value->type, free_after);

@@ -7,7 +7,7 @@
 enum {
     MAX_PARTS = 16,
     SCAN_VECTORS = 8, /* of a row that are scanned at a time: only adding what came before waits */
-    LIGHT = 6,        /* operations of an element, beyond which so many would be much code */
+    LIGHT = 6,        /* operations of an element, beyond which this many would be much code */
 };
 
 typedef struct Fold {

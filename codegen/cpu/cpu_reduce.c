@@ -6,7 +6,7 @@
 enum {
     ACCUMULATORS = 8,
     MAX_ACCUMULATORS = 16,
-    LIGHT = 6,      /* operations of an element beside which its latency shows */
+    LIGHT = 6,      /* operations of an element next to which its latency shows */
     SHORT_ROW = 32, /* vectors, below which folding their lanes shows */
 };
 
@@ -235,7 +235,7 @@ static void rows_body(CpuEmitter *c, const Point *point, void *user)
 }
 
 /* Reduces along the vectors: `nest` is over the results. Of rows so short that folding the lanes of
- * one takes long beside it, as many as there are lanes are folded together. */
+ * one takes long compared to it, as many as there are lanes are folded together. */
 static void reduce_rows(CpuEmitter *c, Reduce *reduce, Nest *nest)
 {
     Rows rows = {.reduce = reduce, .axis = nest->vector_axis};

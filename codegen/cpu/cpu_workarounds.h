@@ -5,7 +5,7 @@
 
 #include "codegen/llvm/llvm.h"
 
-/* Takes apart what LLVM 22.1.8 miscompiles; after the middle end, which would rebuild it. */
+/* Splits what LLVM 22.1.8 miscompiles; after the middle end, which would rebuild it. */
 void cpu_rewrite(Llvm *l);
 
 #endif

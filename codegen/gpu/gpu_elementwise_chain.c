@@ -400,7 +400,7 @@ static bool emit_powers(GpuEmitter *em, Run *run, const Op *last)
 
 /* ---- loads ---- */
 
-/* Beside loads of the run: what is made of no element of it may come before them. */
+/* In addition to loads of the run: what is made of no element of it may come before them. */
 static bool can_come_first(const Run *run, const Op *op)
 {
     bool pure = op->kind == OP_LOAD || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||

@@ -4,8 +4,8 @@
 
 #include "ir/build.h"
 
-/* Sums between loads. LLVM moves what nobody needs yet behind the branches of later loads: all that
- * was loaded would be kept until the end. */
+/* Sums between loads. LLVM moves what is not needed yet behind the branches of later loads: all
+ * that was loaded would be kept until the end. */
 typedef struct Sums {
     Op *last;   /* a sum since `loaded` was 0; NULL: none */
     int loaded; /* registers */

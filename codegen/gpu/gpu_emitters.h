@@ -6,11 +6,11 @@
 #include "codegen/gpu/gpu_emit.h"
 #include "codegen/gpu/gpu_shared.h"
 
-/* gpu_chunk_totals.c: sums of a loop that begin at zero again every so many steps. */
+/* gpu_chunk_totals.c: sums of a loop that begin at zero again every this many steps. */
 typedef struct GpuTotals {
     GpuEmitter *em;
     const Op *op;
-    LLVMValueRef chunk;   /* i64: what the loop's counter goes on by in a chunk */
+    LLVMValueRef chunk;   /* i64: what the loop's counter advances by in a chunk */
     LLVMValueRef many;    /* i1: the loop is longer than that */
     LLVMValueRef **parts; /* by carried value: addresses of vectors of its registers' totals */
 } GpuTotals;
@@ -67,7 +67,7 @@ typedef enum GpuDivide {
 /* `good`, of DIVIDE_NEAR: an i1, or NULL, to which the answer is added. */
 bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
                         LLVMValueRef *quotient, GpuDivide how, LLVMValueRef *good);
-/* i1 in `good`: may these be divided in this way (MODERATE or ZEROS)? False: nobody knows how.
+/* i1 in `good`: may these be divided in this way (MODERATE or ZEROS)? False: it is not known how.
  * `used`, if given: by register, an i1 of whether its quotient is used at all; NULL: it is. */
 bool gpu_divisions_check(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d, GpuDivide how,
                          LLVMValueRef *used, LLVMValueRef *good);
@@ -87,7 +87,7 @@ typedef struct GpuPower {
 } GpuPower;
 /* Is `op` the last one of such an exponential? */
 bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power);
-/* i1: do all of the thread's elements lie there? NULL: nobody can tell. */
+/* i1: do all of the thread's elements lie there? NULL: it is not known. */
 LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power);
 /* Registers [from, from + n) of an op that the shorter way has otherwise; false: it has not. */
 bool gpu_power_emit(GpuEmitter *em, const GpuPower *power, const Op *op, int from, int n);
@@ -158,7 +158,7 @@ void gpu_packed_load(GpuEmitter *em, const Value *memory, LLVMValueRef inside, L
                      const Attr *value, int n, LLVMValueRef *regs);
 void gpu_packed_store(GpuEmitter *em, const Value *memory, LLVMValueRef inside, LLVMValueRef at,
                       int n, const LLVMValueRef *regs);
-/* n of shared memory, likewise; so many words of 32 bits: elements eight a word. */
+/* n of shared memory, likewise; this many words of 32 bits: elements eight a word. */
 void gpu_packed_read(GpuEmitter *em, DType dtype, LLVMValueRef at, int n, LLVMValueRef *regs);
 void gpu_packed_words(GpuEmitter *em, LLVMValueRef at, int n, LLVMValueRef *words);
 /* Of threads that set the same one, any wins. */
@@ -208,10 +208,10 @@ void gpu_emit_matrix(GpuEmitter *em, const Op *op, const MatrixInstr *unit);
 
 /* gpu_partials.c: the value, of any type, of lane ^ mask. */
 LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask);
-/* An element of a result as a word of shared memory, of so many bytes, and back. */
+/* An element of a result as a word of shared memory, of this many bytes, and back. */
 LLVMValueRef gpu_to_word(GpuEmitter *em, DType dtype, int bytes, LLVMValueRef value);
 LLVMValueRef gpu_from_word(GpuEmitter *em, DType dtype, int bytes, LLVMValueRef word);
-/* Parts of a result, one behind the other in shared memory: `n` of so many elements. */
+/* Parts of a result, one behind the other in shared memory: `n` of this many elements. */
 typedef struct GpuParts {
     LLVMValueRef base;
     int64_t elements;

@@ -125,7 +125,7 @@ static void choose_vector(const DotLoop *dot, DotSide *side)
     }
 }
 
-/* 32-bit registers that the elements of so many k take. */
+/* 32-bit registers that the elements of this many k take. */
 static int chunk_registers(const DotLoop *dot, int chunk)
 {
     return chunk * (dot->a.n * dot->a.tile.elem_bytes + dot->b.n * dot->b.tile.elem_bytes) / 4;
@@ -151,7 +151,7 @@ static bool block_fits(const DotLoop *dot, int block)
 
 /* ---- reading ---- */
 
-/* Threads past the tile's last row or column read an element of it; nobody reads their result. */
+/* Threads past the tile's last row or column read an element of it; nothing reads their result. */
 static SharedCoord free_coord(DotLoop *dot, const DotSide *side, int coord)
 {
     GpuEmitter *em = dot->em;

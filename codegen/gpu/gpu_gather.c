@@ -218,7 +218,7 @@ bool gpu_is_element(GpuEmitter *em, Type type, int r)
     return type->rank == 0 || gpu_holds(em, type, r);
 }
 
-/* Bytes at whose multiples an access of so many elements lies. */
+/* Bytes at whose multiples an access of this many elements lies. */
 static unsigned alignment(const Places *places, int n)
 {
     return (unsigned)(dtype_bytes(places->dtype) * (n > 1 ? n : gpu_field_alignment(places->op)));

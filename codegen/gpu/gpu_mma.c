@@ -165,7 +165,7 @@ static int32_t most_coord(const Layout *layout)
     return most;
 }
 
-/* Threads past the tile's last row or column read what is in it; nobody reads their result. */
+/* Threads past the tile's last row or column read what is in it; nothing reads their result. */
 static SharedCoord free_coord(Product *p, const Side *side, const Layout *layout, int r)
 {
     GpuEmitter *em = p->em;
@@ -183,7 +183,7 @@ static SharedCoord free_coord(Product *p, const Side *side, const Layout *layout
 }
 
 /* One ldmatrix reads the matrices of two steps. Where the number of steps is odd, the lanes of a
- * step after the last one read an element inside the tile instead; nobody uses it. */
+ * step after the last one read an element inside the tile instead; nothing uses it. */
 static SharedCoord depth_coord(Product *p, const Layout *layout, int r)
 {
     GpuEmitter *em = p->em;

@@ -366,7 +366,7 @@ void gpu_emit_arrange(GpuEmitter *em, const Op *op)
 
 /* ---- lookup ---- */
 
-/* An index that is none of the table's reads its last column, which nobody wrote. */
+/* An index that is none of the table's reads its last column, which nothing wrote. */
 void gpu_emit_lookup(GpuEmitter *em, const Op *op)
 {
     const Value *table = op->operands[0];

@@ -26,8 +26,8 @@ typedef GpuReduce Reducer;
 LLVMValueRef gpu_reduce_combine(Reducer *red, LLVMValueRef a, LLVMValueRef c);
 /* Does a bit of the layout move along the reduced axis? */
 bool gpu_reduce_moves(const Reducer *red, const int32_t *basis);
-/* The register that gathers what r and those of other groups hold: a group's elements go on side
- * by side, so that each waits for its own predecessor only; fewer of them where registers are
+/* The register that gathers what r and those of other groups hold: a group's elements are processed
+ * side by side, so that each waits for its own predecessor only; fewer of them where registers are
  * short. */
 int gpu_reduce_target(const Reducer *red, int r);
 /* Combines the registers of a thread, then those of the lanes of a warp, along the axis. */

@@ -395,7 +395,7 @@ void gpu_emit_fold(GpuEmitter *em, Op *op)
         } else if (warps.n) {
             fold_warps(&f, &warps);
         } else {
-            gpu_bug(f.em, f.op, "a step along its axis is nobody's");
+            gpu_bug(f.em, f.op, "a step along its axis belongs to no register or lane");
         }
         step = in_register < 0 && in_lane < 0 ? warps.end : step * 2;
     }

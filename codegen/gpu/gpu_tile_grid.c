@@ -161,8 +161,8 @@ static void align_row(Grid *grid, int64_t aligned, Value *const *args)
 }
 
 /* Tiles in twos that cost as much as any other two: the last one of a row and the first one of the
- * row beside it, the last but one and the second one, … So each row may have an odd number of them;
- * of a row that is left alone, its own last and first one. */
+ * row next to it, the last but one and the second one, … So each row may have an odd number of
+ * them; of a row that is left alone, its own last and first one. */
 static void split_paired(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
 {
     LLVMBuilderRef b = grid->em->builder;
@@ -219,8 +219,8 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
 }
 
 /* Tiles of which each costs more than the one before: a block takes two after the other of those
- * that `split_paired` orders, and goes on behind all blocks' pairs, so that all have about the same
- * to do. Where there is but one tile a block, that one. */
+ * that `split_paired` orders, and continues behind all blocks' pairs, so that all have about the
+ * same to do. Where there is but one tile a block, that one. */
 static LLVMValueRef pair_step(GpuEmitter *em, LLVMValueRef i, LLVMValueRef blocks,
                               LLVMValueRef pairs)
 {

@@ -105,7 +105,7 @@ static LLVMValueRef any_lane(GpuEmitter *em, LLVMValueRef any)
     return any;
 }
 
-/* Which registers go on; *any: does one? NULL: the condition is a scalar, and all go on. */
+/* Which registers continue; *any: does one? NULL: the condition is a scalar, and all continue. */
 static LLVMValueRef *conditions(const While *w, LLVMValueRef *any)
 {
     GpuEmitter *em = w->em;

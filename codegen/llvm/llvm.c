@@ -162,7 +162,7 @@ typedef struct Guards {
 
 enum { OUT_OF_MEMORY = 1, BUG = 2 }; /* as arena.c and diag.c jump */
 
-/* Goes on with the jump that ended the body. A caller without a guard gets false and a diagnostic
+/* Continues with the jump that ended the body. A caller without a guard gets false and a diagnostic
  * instead: a bug has been reported before its jump, a lack of memory is reported here. */
 static bool leave(Func *func, const Guards *outer, int why)
 {
@@ -264,7 +264,8 @@ bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user
 
 /* ---- finishing ---- */
 
-/* What a thread keeps beside its registers has a limit, which LLVM reports when it is done. */
+/* What a thread keeps in addition to its registers has a limit, which LLVM reports when it is
+ * done. */
 static void check_frame(Llvm *l)
 {
     const char *at = strstr(l->problems.data, "stack frame size (");
@@ -272,10 +273,11 @@ static void check_frame(Llvm *l)
     if (!at || sscanf(at, "stack frame size (%lld) exceeds limit (%lld)", &bytes, &most) != 2) {
         return;
     }
-    Diag *diag = diag_error(l->diags, ERR_STACK, SPAN_NONE,
-                            "a thread of %s keeps %lld bytes beside its registers; at most %lld "
-                            "fit on %s",
-                            l->func->name, bytes, most, l->target->name);
+    Diag *diag =
+        diag_error(l->diags, ERR_STACK, SPAN_NONE,
+                   "a thread of %s keeps %lld bytes in addition to its registers; at most %lld "
+                   "fit on %s",
+                   l->func->name, bytes, most, l->target->name);
     diag_help(l->diags, diag,
               l->options->optimize == 0 ? "without optimization every value is kept: leave it on"
                                         : "make the tiles smaller in the schedule");

@@ -23,7 +23,7 @@ typedef struct Left {
     int64_t m;
 } Left;
 
-/* Rows that the tile has not are read as its first one; nobody looks at what they come to. */
+/* Rows that the tile has not are read as its first one; nothing looks at what they come to. */
 static SharedCoord row_coord(Left *left, int r)
 {
     GpuEmitter *em = left->em;

@@ -70,7 +70,7 @@ typedef struct Boxes {
     int64_t extent[MAX_RANK];
     int64_t chunks, chunk_cols; /* along the last axis */
     int64_t parts, part_rows;   /* along `rows` */
-    int64_t blocks; /* of a cluster, or a role's warp groups, each of which moves so many parts */
+    int64_t blocks; /* of a cluster, or a role's warp groups, each of which moves this many parts */
     int64_t box_bytes;
 } Boxes;
 
@@ -293,7 +293,7 @@ static const char *bulk_constraints(GpuEmitter *em, const char *fixed, int rank)
 /* ---- windows ---- */
 
 /* Where a value is made, if that is done: what is computed of it there is not computed in each step
- * of a loop below. Returns where to go on; NULL: the cursor has not moved. */
+ * of a loop below. Returns where to continue; NULL: the cursor has not moved. */
 static LLVMBasicBlockRef go_to_source(GpuEmitter *em, LLVMValueRef value)
 {
     LLVMBasicBlockRef now = LLVMGetInsertBlock(em->builder);

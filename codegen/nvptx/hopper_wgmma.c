@@ -41,7 +41,7 @@ struct Product {
     int row_registers;     /* registers of one repeat */
     LLVMValueRef *a_words; /* registers of A; NULL: it is in shared memory */
     int a_row_words;       /* of one repeat, */
-    int a_stride;          /* which begins so many after the one before */
+    int a_stride;          /* which begins this many after the one before */
     Operand a, b;
     LLVMValueRef a_row;        /* of A in shared memory, the first one of the warp group */
     LLVMValueRef b_descriptor; /* i64, of the tile's start */

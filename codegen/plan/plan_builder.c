@@ -237,7 +237,7 @@ static bool takes(const Func *func, const Op *launch, const Value *tensor, bool 
     return found;
 }
 
-/* A launch has all tensors as arguments. Of more than so many it has those that it takes: LLVM's
+/* A launch has all tensors as arguments. Of more than this many it has those that it takes: LLVM's
  * work on a function grows with the square of its arguments, and drivers limit them. */
 enum { MAX_TENSORS = 256 };
 

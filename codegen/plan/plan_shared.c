@@ -10,7 +10,7 @@
 enum {
     PLAIN_ALIGN = 16,
     EXCHANGE_ALIGN = 16,
-    MIN_EXCHANGE_BYTES = 4, /* a word, by which warps also tell each other whether one goes on */
+    MIN_EXCHANGE_BYTES = 4, /* a word, by which warps also tell each other whether one continues */
 };
 
 /* ---- sizes ---- */

@@ -40,7 +40,7 @@ int plan_reduce_slots(Func *func, const Op *op);
 int64_t plan_exchange_bytes(Func *func, const Op *scatter, int warps);
 /* Do warps hold the same elements of a tile, or a scalar, as the one that acts for them? */
 bool plan_crosses_warps(Type type, int warps);
-/* Bits of a warp's number, of so many warps, that change none of its elements. */
+/* Bits of a warp's number, of this many warps, that change none of its elements. */
 uint32_t plan_warp_copies(int warps, const Layout *layout);
 
 #endif

@@ -84,7 +84,7 @@ static LLVMValueRef exchange_if(Llvm *l, LLVMValueRef address, LLVMValueRef expe
     return LLVMBuildAtomicCmpXchg(l->builder, address, expected, next, relaxed, relaxed, false);
 }
 
-/* Read, change, write if nobody else has written since; else again. */
+/* Read, change, write if no other thread else has written since; else again. */
 static LLVMValueRef
 change_in_loop(Llvm *l, DType dtype, LLVMValueRef address,
                LLVMValueRef (*change)(Llvm *l, const void *how, LLVMValueRef old), const void *how)

@@ -184,7 +184,7 @@ bool named_dtype(const Lower *l, const char *name, DType *out);
 void unknown_function(Lower *l, const Expr *callee, const char *name);
 FnDecl *find_fn(const Lower *l, const char *name, const Module **home);
 
-/* ---- types for editors (lower_observe.c): do nothing if nobody observes the module ---- */
+/* ---- types for editors (lower_observe.c): do nothing if nothing observes the module ---- */
 void observe_definition(Lower *l, const char *name, Span span, const Val *val);
 void observe_expression(Lower *l, const Expr *expr, const Val *val);
 

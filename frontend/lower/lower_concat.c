@@ -52,8 +52,9 @@ static bool fits_beside(Lower *l, const Pieces *pieces, int i, int axis)
         fits = k == axis || own.dims[k] == first.dims[k];
     }
     if (!fits) {
-        Diag *diag = lower_error(l, ERR_SHAPES, pieces->exprs[i]->span, "%s does not fit beside %s",
-                                 val_text(l, &pieces->vals[i]), val_text(l, &pieces->vals[0]));
+        Diag *diag =
+            lower_error(l, ERR_SHAPES, pieces->exprs[i]->span, "%s does not fit next to %s",
+                        val_text(l, &pieces->vals[i]), val_text(l, &pieces->vals[0]));
         diag_label(l->diags, diag, pieces->exprs[0]->span, "the first");
         if (axis < 0) {
             diag_note(l->diags, diag, "all axes are equal");

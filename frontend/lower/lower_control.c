@@ -299,7 +299,7 @@ static bool has_effects(const StmtList *list)
     return false;
 }
 
-/* Loops inside must not go on for elements that have ended. */
+/* Loops inside must not continue for elements that have ended. */
 static bool has_loop(const StmtList *list)
 {
     for (size_t i = 0; i < list->n; i++) {

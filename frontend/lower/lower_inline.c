@@ -400,7 +400,7 @@ static bool is_named(const FnDecl *fn, const Module *home, const Val *vals)
     return home->library && array && named_function(fn->name);
 }
 
-/* What the library's function does with a scalar, apart from all callers. */
+/* What the library's function does with a scalar, separately from all callers. */
 static void add_function(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
 {
     const Shape scalar = {0};

@@ -33,7 +33,7 @@ static bool check_parallel(Lower *l, const Stmt *stmt)
     }
     if (l->branches) {
         return refuse_parallel(l, stmt,
-                               "`parallel` over ranges beside other statements inside of `if` is",
+                               "`parallel` over ranges next to other statements inside of `if` is",
                                "give it an `if` of its own, or put the condition inside");
     }
     if (stmt->axes.n > MAX_AXES) {

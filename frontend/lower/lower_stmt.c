@@ -250,7 +250,7 @@ static void lower_definition(Lower *l, const Stmt *stmt)
         bool fits = val.kind == VAL_TUPLE && val.n_items == (int)stmt->names.n;
         if (!fits && !is_poison(&val)) {
             Diag *diag =
-                lower_error(l, ERR_TUPLE, stmt->value->span, "%s is taken apart into %zu names",
+                lower_error(l, ERR_TUPLE, stmt->value->span, "%s is unpacked into %zu names",
                             val_text(l, &val), stmt->names.n);
             diag_help(l->diags, diag, "a tuple of %zu values is expected: `(a, b)`", stmt->names.n);
         }

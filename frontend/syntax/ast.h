@@ -93,7 +93,7 @@ struct Stmt {
     const char *name;
     Span name_span;
     Expr *type, *target, *value;
-    ExprList values, names; /* names: of a tuple that is taken apart */
+    ExprList values, names; /* names: of a tuple that is unpacked */
     AxisList axes;
     StmtList body, otherwise;
 };
@@ -277,7 +277,7 @@ struct Module {
         FnDecl **items;
         size_t n, cap;
     } broken_fns;
-    const TypeObserver *observer; /* NULL: nobody asks for types */
+    const TypeObserver *observer; /* NULL: nothing asks for types */
     struct {
         ScheduleDecl **items;
         size_t n, cap;
@@ -292,8 +292,8 @@ struct Module {
 void parse_module(Module *module);
 /* The expression `vjp(f, x)` that is the whole text; NULL after an error. */
 Expr *parse_derivative_text(Module *module, const char *text);
-/* any_rank.c: is this the name of a kernel for so many axes? And `f[3]`, where `...` is three axes;
- * NULL: it is an error. */
+/* any_rank.c: is this the name of a kernel for this many axes? And `f[3]`, where `...` is three
+ * axes; NULL: it is an error. */
 bool names_rank(const char *name);
 KernelDecl *find_of_rank(Module *module, const char *name);
 /* What the declared derivative of a function or kernel is called. */

@@ -42,7 +42,7 @@ static int level_indent(const Formatter *f)
     return f->levels.n ? f->levels.items[f->levels.n - 1].indent : -STEP;
 }
 
-/* ---- where a statement goes on ---- */
+/* ---- where a statement continues ---- */
 
 static bool leaves_open(TokenKind kind)
 {

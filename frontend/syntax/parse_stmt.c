@@ -237,7 +237,7 @@ static Stmt *parse_statement(Parser *p)
     case TOK_FN: {
         Diag *diag = parser_unsupported(p, p->token.span, "functions inside of functions are");
         diag_help(p->diags, diag,
-                  "define it beside the kernel; what it reads here is an argument then");
+                  "define it next to the kernel; what it reads here is an argument then");
         return NULL;
     }
     default: return parse_assignment(p);

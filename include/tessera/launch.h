@@ -177,8 +177,8 @@ TESSERA_API TesseraStatus tessera_device_wrap(TesseraContext *context, const cha
  * tessera_alloc and tessera_release ask the driver, which takes long and may wait for the device.
  * Each device has a pool besides, whose memory belongs to streams: what is released in a stream may
  * be had again in that stream at once, since work there is done in order, and in others when the
- * stream has been waited for (tessera_sync). Nobody waits, and the driver is asked only for what is
- * not there. The workspaces of launches come from it, too. */
+ * stream has been waited for (tessera_sync). No thread waits, and the driver is asked only for what
+ * is not there. The workspaces of launches come from it, too. */
 
 /* For work in `stream`. Where the driver has no more, it gets back what is kept, and is asked
  * again. Not while the stream is captured: what a graph uses is out as long as the graph is. */
@@ -252,7 +252,7 @@ TESSERA_API TesseraStatus tessera_capture_end(TesseraDevice *device, void *strea
 TESSERA_API TesseraStatus tessera_graph_launch(TesseraGraph *graph, void *stream);
 TESSERA_API void tessera_graph_free(TesseraGraph *graph);
 
-/* Memory of the host that the device reads and writes by itself: copies of it in a stream go on
+/* Memory of the host that the device reads and writes by itself: copies of it in a stream continue
  * while the caller does. Of other memory they may wait. */
 TESSERA_API TesseraStatus tessera_alloc_host(TesseraDevice *device, size_t bytes, void **memory);
 TESSERA_API void tessera_release_host(TesseraDevice *device, void *memory);

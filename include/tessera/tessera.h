@@ -357,12 +357,12 @@ TESSERA_API const TesseraTarget *tessera_target(TesseraContext *context, size_t 
 
 /* ---- pins: schedules that were measured ----
  *
- * `tessera tune pin` writes them, as text, into a file beside the source, linear.tune for
+ * `tessera tune pin` writes them, as text, into a file next to the source, linear.tune for
  * linear.tile. An entry is for a kernel as it is typed, a device, and a bucket of sizes: an octave
  * as 2049..4096, and what divides them. It is used for the sizes of the options, where these are
  * given, else each launch takes the code for its own. What does not hold any more is a warning. */
 
-/* For later calls with this context, where options say nothing else: NULL: the file beside the
+/* For later calls with this context, where options say nothing else: NULL: the file next to the
  * source; a path: that file; "off": none. */
 TESSERA_API TesseraStatus tessera_pins_use(TesseraContext *context, const char *path);
 
@@ -383,8 +383,8 @@ TESSERA_API TesseraStatus tessera_tuning(TesseraProgram *program, const TesseraO
 
 /* ---- compiling ahead, in threads of the library's ----
  *
- * A task compiles down to machine code beside whatever its caller does, in as many threads as there
- * are CPUs. The allocator must be one for many threads, as malloc is. */
+ * A task compiles down to machine code in parallel with whatever its caller does, in as many
+ * threads as there are CPUs. The allocator must be one for many threads, as malloc is. */
 
 typedef struct TesseraTask TesseraTask;
 /* Called in a thread of the library's when a task is done, however it ended. It may wake others;
@@ -487,15 +487,15 @@ TESSERA_API TesseraStatus tessera_cache_list(TesseraContext *context,
 /* Reads all entries and removes damaged ones: how many there were, how many of them went. */
 TESSERA_API TesseraStatus tessera_cache_verify(TesseraContext *context, size_t *checked,
                                                size_t *damaged);
-/* Removes all but those used last that take so many bytes together; 0: all. */
+/* Removes all but those used last that take this many bytes together; 0: all. */
 TESSERA_API TesseraStatus tessera_cache_prune(TesseraContext *context, int64_t bytes,
                                               size_t *removed);
 
 /* ---- compiling in a process of its own ----
  *
- * LLVM ends its process when it cannot go on. A worker is a program that compiles one kernel and
+ * LLVM ends its process when it cannot continue. A worker is a program that compiles one kernel and
  * ends; when it is ended instead, or takes too long, that is an error with a reproducer, and the
- * caller goes on. It is looked for beside the library and in ../bin, as tessera-worker, and ends
+ * caller continues. It is looked for next to the library and in ../bin, as tessera-worker, and ends
  * with the thread that started it. A compilation by it takes some milliseconds more. */
 
 typedef enum TesseraIsolate {

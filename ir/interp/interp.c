@@ -261,7 +261,7 @@ static bool round_of(InterpRun *run, Agent *agents, int n)
             }
         }
         run->agent = NULL;
-        run_fail(run, NULL, "deadlock: nobody can go on: %s", who.data);
+        run_fail(run, NULL, "deadlock: no thread can continue: %s", who.data);
     }
     return left;
 }

@@ -231,7 +231,7 @@ static void bulk_store(InterpRun *run, const Op *op)
 
 /* ---- copies by threads ---- */
 
-/* They are there at once, but nobody may look before its group was waited for, and what was there
+/* They are there at once, but no op may read before its group was waited for, and what was there
  * before may be gone from now on. */
 static void copy_load(InterpRun *run, const Op *op)
 {
@@ -397,7 +397,7 @@ void async_end_agent(InterpRun *run, const Agent *agent, const Op *op)
 static void check_slot(InterpRun *run, const Slot *slot)
 {
     if (slot->waited < slot->loaded) {
-        run_fail(run, slot->ring->op, "the block ends, and nobody waited for a bulk load of its");
+        run_fail(run, slot->ring->op, "the block ends, and nothing waited for a bulk load of its");
     }
 }
 

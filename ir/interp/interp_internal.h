@@ -184,7 +184,7 @@ typedef struct Frame {
     int64_t stride, shift;     /* grids: the order is a permutation i -> i * stride + shift */
     int64_t tiles[MAX_RANK], steps[MAX_RANK], dims[MAX_RANK];
     Array **carried; /* while: the values at work, */
-    Array *active;   /* and which elements go on; NULL: all */
+    Array *active;   /* and which elements continue; NULL: all */
     bool lanes;      /* elements end one by one, and so do samples */
 } Frame;
 
@@ -232,7 +232,7 @@ typedef struct InterpRun {
     uint32_t *source;    /* by value id: the ordinal of an op that begins samples */
     uint32_t sources;
     bool *scattered; /* by value id: parameters that are scattered to */
-    int64_t lanes;   /* in a fold: scalars are so many at once; 0: they are scalars */
+    int64_t lanes;   /* in a fold: scalars are this many at once; 0: they are scalars */
     uint32_t serial; /* executions of scatters */
     struct {
         const Op **items;
@@ -283,7 +283,7 @@ void give_back(InterpRun *run, Array **values);
 /* interp_while.c */
 void while_begin(InterpRun *run, const Op *op);
 void while_end(InterpRun *run, const Op *yield);
-/* Which elements of the innermost loop of elements go on; NULL: all, or no such loop. */
+/* Which elements of the innermost loop of elements continue; NULL: all, or no such loop. */
 const Array *while_active(const InterpRun *run);
 
 /* interp_value.c */
@@ -428,7 +428,7 @@ void interp_shared_store(InterpRun *run, const Op *op);
 View shared_view(InterpRun *run, const Op *op, Access access);
 /* `as`: who reads, when. Async readers want the fence of whoever stored. */
 Array *shared_read(InterpRun *run, const Op *op, Access access, Stamp as);
-/* Takes the place: checks that nobody needs what is there; the elements are poison until put. */
+/* Takes the place: checks that nothing needs what is there; the elements are poison until put. */
 void shared_take(InterpRun *run, const Op *op, Shared *shared, const View *view, Stamp as);
 void shared_put(Shared *shared, const View *view, const Array *value);
 void shared_drop_all(InterpRun *run);

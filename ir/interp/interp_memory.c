@@ -36,7 +36,7 @@ View view_of(InterpRun *run, const Op *op, Access access, int rank, const int64_
         view.axes[i].guarded = guard && i < guard->n && guard->ints[i] != 0;
         view.axes[i].stride = stride;
         empty = empty || view.axes[i].count == 0;
-        stride = (int64_t)((uint64_t)stride * (uint64_t)dims[i]); /* beside an empty axis any */
+        stride = (int64_t)((uint64_t)stride * (uint64_t)dims[i]); /* next to an empty axis any */
         view.n = (int64_t)((uint64_t)view.n * (uint64_t)view.axes[i].count);
     }
     view.n = empty ? 0 : view.n;

@@ -34,7 +34,7 @@ typedef struct Scattering {
     ScatterParts parts;
     const Array *value, *compare, *mask, *active;
     const Buffer *padding;
-    Array *old; /* NULL: nobody asks */
+    Array *old; /* NULL: nothing asks */
 } Scattering;
 
 static How how_of(const Op *op, OpKind *kind)
@@ -315,7 +315,7 @@ static void scatter_element(const Scattering *s, int64_t i)
 }
 
 /* The old element that one of several sees is any of those that there are on the way; where blocks
- * run beside each other nobody knows how many there will be. */
+ * run at the same time, it is not known how many there will be. */
 static void free_old(const Scattering *s, int64_t i)
 {
     const Marks *marks = s->memory->marks;

@@ -77,7 +77,7 @@ static _Noreturn void trap(InterpRun *run, const Op *op, const Array *result, in
              text.n ? text.data : "");
 }
 
-/* What comes from memory, or was a NaN before, is nobody's doing here. */
+/* What comes from memory, or was a NaN before, is not caused here. */
 static void watch_nan(InterpRun *run, const Op *op)
 {
     if (op->kind == OP_LOAD || op->kind == OP_GATHER || op->kind == OP_CONST) {

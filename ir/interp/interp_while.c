@@ -72,7 +72,7 @@ static void check_condition(InterpRun *run, const Op *yield, const Array *active
     for (int64_t i = 0; condition->poison && i < condition->n; i++) {
         bool goes_on = !active || active->data->bytes[i];
         if (condition->poison->bytes[i] && goes_on) {
-            run_fail(run, yield, "whether a loop goes on depends on padding or unset memory");
+            run_fail(run, yield, "whether a loop continues depends on padding or unset memory");
         }
         condition->poison->bytes[i] = 0;
     }

@@ -277,7 +277,7 @@ MmaLaneOrder mma_lane_order(bool along_k, int64_t extent)
 }
 
 /* Two rows of 64 bytes lie side by side; which pieces of them are XORed follows from every other
- * row: lanes beside one another have rows 0, 1, 4 and 5. */
+ * row: lanes next to one another have rows 0, 1, 4 and 5. */
 MmaLaneOrder mma_lane_order_packed(const MatrixInstr *unit, int64_t row_bytes)
 {
     enum { PAIRED = 64 };

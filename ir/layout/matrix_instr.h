@@ -78,7 +78,7 @@ bool mma_loads_transposed(const MatrixInstr *unit, DType dtype);
 typedef enum MmaLaneOrder { LANES_PLAIN, LANES_REVERSED, LANES_WIDE, LANES_CROSSED } MmaLaneOrder;
 
 /* A result over a grid of warps: the instruction's registers, then its repeats along n, then along
- * m; neighbouring warps have neighbouring instructions. `spread`, by axis: so many repeats lie
+ * m; neighbouring warps have neighbouring instructions. `spread`, by axis: this many repeats lie
  * between one another, element by element; a thread reads neighbours of an operand that is
  * contiguous along that axis for all of them at once. `places`: by axis. */
 Layout mma_result(const MatrixInstr *unit, const int64_t *extents, const int *warps,
@@ -87,10 +87,10 @@ Layout mma_result(const MatrixInstr *unit, const int64_t *extents, const int *wa
  * half of a warp at a time, four neighbours in each of four rows. An axis that has so much (a
  * warp's). */
 MmaLaneOrder mma_lane_order(bool along_k, int64_t extent);
-/* The same of a right operand of four bits, along k, in rows of so many swizzled bytes. */
+/* The same of a right operand of four bits, along k, in rows of this many swizzled bytes. */
 MmaLaneOrder mma_lane_order_packed(const MatrixInstr *unit, int64_t row_bytes);
 
-/* A left operand m × k that lies as a result over this grid does; warps beside each other have
+/* A left operand m × k that lies as a result over this grid does; warps next to each other have
  * copies. */
 Layout mma_a_register_layout(const MatrixInstr *unit, const int64_t *extents, const int *warps);
 
@@ -105,9 +105,9 @@ typedef struct MmaKOrder {
 MmaKOrder mma_k_order_plain(const MatrixInstr *unit, int64_t k);
 /* A thread's own k are neighbours, as many as in rows of `row` elements all lanes can have: they
  * are read together. Elements that share a register are `apart` of one another, 1 or 4, if a thread
- * has so many. */
+ * has this many. */
 MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int apart);
-/* A thread's own k are pairs, and those of the lanes beside one another follow: where k runs along
+/* A thread's own k are pairs, and those of the lanes next to one another follow: where k runs along
  * rows of swizzled shared memory, lanes meet every second row of it, in banks of its own. A left
  * operand that is contiguous along k is then read from all banks by lanes whose rows are `turned`.
  */

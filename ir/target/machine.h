@@ -2,7 +2,7 @@
 /* Machines: what a card of a target can do, for the cost models of the passes and for reports. The
  * rows are in machines.def, with the source of each number. A target names its default card, for
  * which code is made ahead of time; `sm_90a@h100` names another one, and `sm_90a@78x1755` the
- * default card with so many multiprocessors and MHz. */
+ * default card with this many multiprocessors and MHz. */
 #ifndef TESSERA_IR_TARGET_MACHINE_H
 #define TESSERA_IR_TARGET_MACHINE_H
 
@@ -47,8 +47,8 @@ typedef struct Machine {
     int cluster_sync;   /* cycles until the results of a cluster's last block are there */
     int tail_start;     /* cycles until a launch that began early has its first operands */
     int early_start;    /* cycles that a dependent launch saves by beginning early */
-    int uneven_percent, uneven_l2_percent; /* blocks that begin at different times lose so many
-                         * percent of what they wait for L2, where that is so many percent of what
+    int uneven_percent, uneven_l2_percent; /* blocks that begin at different times lose this many
+                         * percent of what they wait for L2, where that is this many percent of what
                          * the matrix units take, or more */
     int chain_step;  /* cycles per step of dots that depend on one another: barriers, waits */
     int chain_tile;  /* cycles of a tile of such dots that begins and ends by itself */
@@ -83,12 +83,12 @@ enum {
 };
 extern const Machine MACHINES[N_MACHINES];
 
-/* FLOP per cycle of a multiprocessor's matrix unit on operands of so many bytes, or of bits; where
- * the row has no such rate, it is that of 16 bits by their width. */
+/* FLOP per cycle of a multiprocessor's matrix unit on operands of this many bytes, or of bits;
+ * where the row has no such rate, it is that of 16 bits by their width. */
 double machine_product(const Machine *machine, int bytes);
 /* The part of it that instructions of single warps reach. */
 double machine_warp_share(const Machine *machine);
-/* The part of memory's rate that the best launches reach which so many bytes in flight of a
+/* The part of memory's rate that the best launches reach which this many bytes in flight of a
  * multiprocessor are enough for: its fraction of the rate times the latency (Little's law). */
 double machine_memory_reached(const Machine *machine, double in_flight);
 /* Peak FLOP/s with and without the matrix units: f16 and bf16; f32. */

@@ -21,7 +21,7 @@ static void put_quotient(Text *text, const DimVar *var)
     text_printf(text, is_name(var->of) ? " // %lld" : ") // %lld", (long long)var->by);
 }
 
-/* `alone`: nothing stands beside it that would bind as tightly. */
+/* `alone`: nothing stands next to it that would bind as tightly. */
 static void put_factor(Text *text, const DimVar *var, bool alone)
 {
     if (!var->unnamed) {

@@ -17,7 +17,7 @@ typedef struct Printer {
     HashTable taken;    /* names of the source that values have */
     uint32_t unnamed;
     int indent;
-    PrintSpans *spans; /* by line; NULL: nobody asks */
+    PrintSpans *spans; /* by line; NULL: nothing asks */
     size_t counted;    /* bytes of `out` whose lines are in `spans` */
 } Printer;
 

@@ -173,7 +173,7 @@ static void check_rules(Verifier *v, const Block *block)
     }
 }
 
-/* Row-major, with nothing but room between rows. */
+/* Row-major, with nothing but space between rows. */
 static bool lies_in_order(Type type)
 {
     bool good = !type->align && (!type->strides || type->rank > 1);
@@ -210,7 +210,7 @@ static void check_lying(Verifier *v, const Param *param)
     }
 }
 
-/* The product of some of the caller's axes; NULL: there are not so many, or it overflows. */
+/* The product of some of the caller's axes; NULL: there are fewer, or it overflows. */
 static Dim merged_extent(Func *func, Type given, int from, int64_t n)
 {
     Dim all = n >= 1 && n <= given->rank - from ? poly_const(func, 1) : NULL;

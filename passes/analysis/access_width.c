@@ -185,7 +185,8 @@ static bool walks_rows(const Access *access)
                       dims->dims[index->index] == access->memory->type->dims[access->n - 1]);
 }
 
-/* What is behind the rows of an intermediate, up to where the next ones begin, is nobody's. */
+/* What is behind the rows of an intermediate, up to where the next ones begin, belongs to no
+ * row. */
 static bool has_room(const Func *func, const Op *op, const Access *access)
 {
     return op->kind == OP_STORE && access->n > 1 && access->memory->type->strides &&
@@ -213,7 +214,7 @@ static bool lies_forwards(Type tensor)
     return good;
 }
 
-/* Of a load whose runs begin anywhere: can two aligned pieces bring one, and does nobody look at
+/* Of a load whose runs begin anywhere: can two aligned pieces bring one, and does nothing look at
  * what comes for padding? How many elements then; 1: no. */
 static int an_shifted_width(const Func *func, const Op *op)
 {

@@ -11,7 +11,7 @@ int64_t an_divisor(const Value *value);
 /* Of a gather or scatter, too, of runs of neighbours (index_runs.h).
  * The most elements, a power of two, such that runs of that many along the last memory axis which
  * start at a multiple of it within the tile are aligned, and lie inside or outside of the tensor
- * as a whole, or end in the room behind a row of an intermediate. 1 when the last axis is not
+ * as a whole, or end in the space behind a row of an intermediate. 1 when the last axis is not
  * walked. */
 int an_width(const Func *func, const Op *access);
 

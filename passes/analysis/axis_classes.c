@@ -9,7 +9,7 @@ typedef struct AxesMemory {
     uint8_t *flags;  /* by class */
     uint32_t *asked; /* by value: when */
     uint32_t now, cap;
-    struct AxesMemory *next; /* that nobody uses, either */
+    struct AxesMemory *next; /* that nothing uses, either */
 } AxesMemory;
 
 static int32_t find(const Axes *axes, const Value *value, int axis)

@@ -22,7 +22,7 @@ enum { AXIS_STORED = 64 };
  * so that the loop along the scanned axis needs none inside of it. */
 enum { MAX_STATE = 64 };
 
-/* An axis that nobody has to choose a loop for: one element, or a range of the source's. */
+/* An axis that no one has to choose a loop for: one element, or a range of the source's. */
 bool axes_is_settled(Dim dim);
 
 /* Axis i of `a` and axis k of `b` iterate together, since `a` is operand `use` of `by`; `by` NULL:

@@ -61,7 +61,8 @@ static bool is_reduction(const Op *op, const char *fn)
     return op && op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), fn);
 }
 
-/* Reductions of one function that nobody else needs, one behind the other, reduce a set of axes. */
+/* Reductions of one function that nothing else needs, one behind the other, reduce a set of
+ * axes. */
 void compute_build_reduction(ComputeBuild *b)
 {
     Compute *now = b->now;

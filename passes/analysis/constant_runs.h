@@ -5,7 +5,7 @@
 
 #include "ir/ir.h"
 
-/* The value is constant along the axis in runs of so many elements, which begin at multiples of
+/* The value is constant along the axis in runs of this many elements, which begin at multiples of
  * that; 0: along all of it; 1: it may change anywhere. */
 int64_t an_constant_run(const Value *value, int axis);
 /* True if each tile of the range lies in one run of that length (0: one run is all). */

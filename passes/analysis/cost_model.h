@@ -34,7 +34,7 @@ typedef struct TileCost {
     double prologue, epilogue; /* before the first step; after the last one */
 } TileCost;
 
-/* Cycles of things that go on at once: the norm with exponent 4, which is the longest one, and a
+/* Cycles of things that run at once: the norm with exponent 4, which is the longest one, and a
  * fifth more where two take as long (fitted with MACHINES' step_overhead to products). */
 double cost_overlap(const double *cycles, int n);
 /* The same with another exponent; 1: nothing overlaps. */
@@ -53,12 +53,14 @@ int64_t cost_waves(int64_t tiles, int64_t places);
 double cost_expected_waves(double tiles_per_place);
 
 /* Cycles of the whole device: to move bytes of global memory at the rate that long copies reach; to
- * execute so many instructions for each of so many elements; between two launches of the host. */
+ * execute this many instructions for each of this many elements; between two launches of the
+ * host. */
 double cost_memory(const Machine *machine, double bytes);
 double cost_elements(const Machine *machine, double elements, double instructions);
 double cost_launches(const Machine *machine, double launches);
 
-/* The part of memory's rate that so many blocks reach: half of the multiprocessors ask for all. */
+/* The part of memory's rate that this many blocks reach: half of the multiprocessors ask for
+ * all. */
 double cost_busy(const Machine *machine, double blocks);
 
 /* Of that many cycles of arithmetic, with what barriers, addresses and dependences add. */

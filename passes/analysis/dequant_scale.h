@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of f32 whose operands are narrower: as they are loaded, or times a factor that changes
- * along k only every so many elements (a scale of groups of quantized weights). */
+ * along k only every this many elements (a scale of groups of quantized weights). */
 #ifndef TESSERA_PASSES_ANALYSIS_DEQUANT_SCALE_H
 #define TESSERA_PASSES_ANALYSIS_DEQUANT_SCALE_H
 
@@ -15,7 +15,7 @@ typedef struct FactorSide {
 
 typedef struct ScaledDot {
     FactorSide sides[2];
-    int64_t block; /* factors change along k every so many elements; 0: never */
+    int64_t block; /* factors change along k every this many elements; 0: never */
     DType left, right;
 } ScaledDot;
 

@@ -111,7 +111,7 @@ static double memory_cycles(const Machine *machine, const DotProblem *size)
     return cost_memory(machine, size->moved > 0 ? size->moved : all);
 }
 
-/* A launch that reads the slices of so many elements, and adds them one by one. */
+/* A launch that reads the slices of this many elements, and adds them one by one. */
 static double combine_cycles(const Machine *machine, const DotProblem *size, double elements,
                              int64_t slices)
 {

@@ -19,7 +19,7 @@ typedef struct DotProblem {
     int64_t user_split_k;                       /* the user's slices of k; 0: none */
     int64_t user_multicast_m, user_multicast_n; /* the user's multicast groups; 0: none */
     int64_t user_tail_m, user_tail_n;           /* the user's split-K tail, elements; 0: none */
-    int64_t user_cluster;  /* 1: no cluster split-K; more: so many blocks; 0: the model decides */
+    int64_t user_cluster;  /* 1: no cluster split-K; more: this many blocks; 0: the model decides */
     bool can_tail;         /* a launch of its own may split k for some of the tiles */
     bool can_split_k;      /* a second launch may combine the slices of k */
     int64_t shared;        /* of `taps`, those of the outermost sum, which slices share; 0: of k */
@@ -70,10 +70,10 @@ DotCost dot_cost(const Target *target, const Machine *machine, const DotProblem 
                  const DotTiling *tiles);
 double dot_cost_cycles(const DotCost *cost);
 /* The cycles if the last `tail` of `lines` rows or columns of the tiles are a launch of their own
- * whose k is split into so many slices. */
+ * whose k is split into this many slices. */
 double dot_cost_with_tail(const Target *target, const Machine *machine, const DotProblem *size,
                           const DotTiling *tiles, int64_t lines, int64_t tail, int64_t slices);
-/* Blocks that run at once in clusters of so many, at least. */
+/* Blocks that run at once in clusters of this many, at least. */
 int64_t dot_cost_coresident(const Target *target, int64_t cluster);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the model of a product's tiles (wave_model.h) is told of its operands. */
+/* What the model of a product's tiles (wave_model.h) gets of its operands. */
 #ifndef TESSERA_PASSES_ANALYSIS_DOT_MODEL_INPUTS_H
 #define TESSERA_PASSES_ANALYSIS_DOT_MODEL_INPUTS_H
 

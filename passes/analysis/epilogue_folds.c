@@ -17,7 +17,7 @@ enum {
     DIVIDE_OPS = 20,      /* instructions of a division or a square root */
 };
 
-/* Does a warp group multiply 64 rows by so many columns? */
+/* Does a warp group multiply 64 rows by this many columns? */
 static bool may_be_wide(const Func *func, const Op *dot, int axis)
 {
     bool narrow = dtype_bits(dot->operands[0]->type->dtype) <= 16 &&

@@ -14,8 +14,8 @@ int64_t an_whole_axis(Func *func, const Op *dot, int axis, int n_dots);
 int64_t an_parts_of_axis(Func *func, const Op *dot, int axis, int instructions);
 /* Instructions of an op on an element, as far as they matter; 0: it is no element-wise op. */
 int an_epilogue_instructions(const Op *op);
-/* So many on each element of a tile at most, for a step that holds all of an axis: for each element
- * of a thread there is code, which is to fit the instruction cache, and what is kept across
+/* This many on each element of a tile at most, for a step that holds all of an axis: for each
+ * element of a thread there is code, which is to fit the instruction cache, and what is kept across
  * reductions is to fit the registers. */
 int an_most_epilogue_instructions(int64_t whole);
 

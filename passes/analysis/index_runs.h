@@ -18,7 +18,7 @@ bool an_has_runs(const Op *gather_or_scatter, int64_t width);
 int64_t an_run_stride(const Op *gather_or_scatter);
 
 /* The greatest power of two up to `most`, which is one, such that elements of the value in runs of
- * so many along the axis, which begin at multiples of it within the tile, are equal: of `n >> 2`,
+ * this many along the axis, which begin at multiples of it within the tile, are equal: of `n >> 2`,
  * 4. The memo is of this question alone. */
 int64_t an_equal_run(Memo *memo, const Value *value, int axis, int64_t most);
 

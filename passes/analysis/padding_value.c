@@ -45,7 +45,8 @@ static bool constant(const Op *op, Scalar *out)
     return true;
 }
 
-/* w >= every element of x in its row: a maximum of x along the axis, alone or beside another. */
+/* w >= every element of x in its row: a maximum of x along the axis, alone or together with
+ * another. */
 static bool dominates(Memo *seen, const Value *w, const Value *x, int axis)
 {
     const Op *op = value_unstretched(w)->def;

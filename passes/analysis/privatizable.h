@@ -12,7 +12,7 @@ typedef struct PrivatizableTensor {
     const char *fn; /* of all scatters to it */
     int64_t elements;
     DType dtype;        /* of a block's own copy */
-    int64_t most_tiles; /* that a copy has room for: counts of 32 bits; 0: any number */
+    int64_t most_tiles; /* that a copy has space for: counts of 32 bits; 0: any number */
 } PrivatizableTensor;
 
 /* The tensors that blocks of the group or launch gather changes of in shared memory, if the

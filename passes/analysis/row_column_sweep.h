@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An axis along which one walk does all: what is folded along it, and what is stored along it,
- * which is made of no such fold. Sums of columns beside rows: gradients of weights beside that of
- * the input, batch statistics beside outputs. Few blocks would walk it alone, so it is shared out
- * (tile/tile_split_axis.c). */
+ * which is made of no such fold. Sums of columns in addition to rows: gradients of weights in
+ * addition to that of the input, batch statistics in addition to outputs. Few blocks would walk it
+ * alone, so it is shared out (tile/tile_split_axis.c). */
 #ifndef TESSERA_PASSES_ANALYSIS_ROW_COLUMN_SWEEP_H
 #define TESSERA_PASSES_ANALYSIS_ROW_COLUMN_SWEEP_H
 

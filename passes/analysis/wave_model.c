@@ -133,7 +133,7 @@ static DotTiling better_tail(const Target *target, const Machine *machine, const
 
 /* Multicast in pairs of blocks along either axis, where that gains enough. If both gain as much,
  * the blocks that share A: tiles of one raster group share B in L2 as it is. An operand of one tile
- * has nobody to share it, and the user's tail is whole groups. */
+ * is shared by no other tile, and the user's tail is whole groups. */
 static DotTiling better_multicast(const Target *target, const Machine *machine,
                                   const DotProblem *size, DotTiling best)
 {

@@ -9,7 +9,7 @@
 /* A tile that three warp groups share. */
 enum { THREE_GROUP_ROWS = 192, THREE_GROUP_WARPS = 12 };
 
-/* Tiles of m × n with their cost, if k is split into so many slices. */
+/* Tiles of m × n with their cost, if k is split into this many slices. */
 DotTiling wave_model_tiling(const Target *target, const Machine *machine, const DotProblem *size,
                             int64_t m, int64_t n, int64_t slices);
 /* The tiles that cost least. */

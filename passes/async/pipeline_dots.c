@@ -231,9 +231,9 @@ static int64_t step_of(const Op *loop)
     return step > 0 ? step : 1;
 }
 
-/* An empty loop like the old one that carries, beside the same values, the tile. `map` renames the
- * old iterator and carried values; the carried accumulator becomes what the product goes on
- * from. */
+/* An empty loop like the old one that carries, in addition to the same values, the tile. `map`
+ * renames the old iterator and carried values; the carried accumulator becomes what the product
+ * continues from. */
 static Op *build_loop(Overlap *o, Builder *b, Value *lo, Value *hi, Value *const *inits,
                       CloneMap *map)
 {
@@ -272,8 +272,8 @@ static Value *const *start_values(const Overlap *o, Builder *b, const Op *before
     return before ? before->results : inits;
 }
 
-/* Step 0: everything but the second product. Of a loop that goes on from another one, none if that
- * had any. */
+/* Step 0: everything but the second product. Of a loop that continues from another one, none if
+ * that had any. */
 static Op *build_start(Overlap *o, Builder *b, Value *second, const Op *before)
 {
     Value *hi = build_binary(b, OP_MIN, second, for_hi(o->loop));

@@ -165,7 +165,7 @@ static const char *reason(const Role *role, bool few)
         return "what steps come to is added by threads: one warp group's sums run under another's "
                "products";
     }
-    return few ? "few steps a tile: a warp group that is done goes on to the next one"
+    return few ? "few steps a tile: a warp group that is done continues to the next one"
                : "many steps a tile: warp groups out of step would hold slots of the rings for "
                  "longer";
 }

@@ -11,7 +11,7 @@ static Activity activity_of(const Derive *d, const Value *value)
 }
 
 /* Comparisons and roundings to integers have the derivative 0; the bits of a float are followed,
- * because a float that is made of them again has a derivative that nobody told us. */
+ * because a float that is made of them again has a derivative that is not given. */
 static Activity activity_through(const Derive *d, const Op *op, const Value *operand)
 {
     Activity of = activity_of(d, operand);

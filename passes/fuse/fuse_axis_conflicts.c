@@ -447,7 +447,7 @@ static void mark_folded(Op *op, void *user)
     }
 }
 
-/* What a loop carries and what its steps reduce stay apart where they are. */
+/* What a loop carries and what its steps reduce stay separate where they are. */
 static void mark_loops(Untangler *u)
 {
     int n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folds of columns beside work on rows: one launch walks the rows for both, each block a share of
- * them, where a block holds a row and what the columns have come to. */
+/* Folds of columns in addition to work on rows: one launch walks the rows for both, each block a
+ * share of them, where a block holds a row and what the columns have come to. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/nominal_sizes.h"
@@ -8,7 +8,8 @@
 #include "ir/target/target.h"
 
 enum {
-    BESIDE = 1,         /* registers of an element of a row, beside what is loaded and folded */
+    BESIDE = 1,         /* registers of an element of a row, in addition to what is loaded and
+                           folded */
     SHARING = 2,        /* blocks of a multiprocessor: one loads while the other works */
     FOLDED_CPU = 32768, /* elements of a row, and of its columns: in the second-level cache */
     LONGEST = 1 << 20,  /* elements of a row that may have any length */
@@ -52,14 +53,14 @@ static const char *reason(bool beside, bool little)
         return "a block holds a row and what its columns have come to: rows are read once";
     }
     if (little) {
-        return "so little is walked that nobody would share it";
+        return "so little is walked that no block would share it";
     }
     return "a row, and what its columns have come to, may be more than a block can hold";
 }
 
-/* Says what was decided, if `says_beside` or it is that they stay apart. Where there is no row, the
- * folds along columns and what is stored are one walk in any tiles: there is nothing to decide, and
- * an entry is only for folds that have a row beside them. */
+/* Says what was decided, if `says_beside` or it is that they stay separate. Where there is no row,
+ * the folds along columns and what is stored are one walk in any tiles: there is nothing to decide,
+ * and an entry is only for folds that have a row next to them. */
 static bool is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk,
                       bool says_beside)
 {

@@ -35,7 +35,7 @@ enum {
 
 /* ---- where a value comes from ---- */
 
-/* Is it the sum over a batch axis of products, which goes on in their accumulator? */
+/* Is it the sum over a batch axis of products, which continues in their accumulator? */
 static bool sums_batches(const Op *op)
 {
     const Op *from = op;
@@ -100,7 +100,7 @@ static bool is_of_epilogue(const Func *func, const Op *dot, const Value *value, 
     return good;
 }
 
-/* What the value is a view of along the axis, if a dot's epilogue can make that, and so many
+/* What the value is a view of along the axis, if a dot's epilogue can make that, and this many
  * instructions more on each element. */
 static bool find_base(EpilogueFolds *f, Value *value, int axis, int more, Base *base)
 {

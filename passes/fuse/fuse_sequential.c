@@ -132,8 +132,8 @@ static bool is_among(const Mixing *m, const Classes *classes, const Value *value
     return false;
 }
 
-/* May a block hold the whole axis, beside those that it holds already? One of no elements would
- * have no block. */
+/* May a block hold the whole axis, in addition to those that it holds already? One of no elements
+ * would have no block. */
 static bool hold(Mixing *m, const Value *value, int axis)
 {
     Dim dim = value->type->dims[axis];

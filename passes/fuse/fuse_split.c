@@ -141,7 +141,7 @@ bool fuse_shares_grid(Func *func, const FusionGroup *group)
     return shares;
 }
 
-/* A group has axes for so many loops at most: it is cut where about half of them are. */
+/* A group has axes for this many loops at most: it is cut where about half of them are. */
 static bool is_crowded(const Splitter *s)
 {
     return s->n_classes > MAX_AXES;

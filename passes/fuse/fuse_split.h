@@ -17,8 +17,8 @@ typedef struct Splitter {
     Axes axes;
     uint32_t first;  /* number of a value of the group */
     uint64_t *seen;  /* by number from `first`: classes that the value has, or has folded */
-    uint16_t *folds; /* likewise: so many follow one another below it */
-    uint16_t *nests; /* likewise: so many ops with folds in regions are one made of another */
+    uint16_t *folds; /* likewise: this many follow one another below it */
+    uint16_t *nests; /* likewise: this many ops with folds in regions are one made of another */
     Memo *met;       /* by the search that is at work */
     struct {
         int part, whole;
@@ -60,7 +60,7 @@ bool split_is_scan(const Op *op);
 bool split_is_work(const Op *op);
 /* The first result of an op that is read: a fold may have results that nothing reads. */
 const Value *split_used_result(const Splitter *s, const Op *op);
-/* Is it the sum of products, one a batch, which go on in one accumulator? */
+/* Is it the sum of products, one a batch, which continue in one accumulator? */
 bool split_sums_products(const Op *op);
 /* Does a tile of the product hold all that the op folds of its result? Then the block folds it
  * before it stores anything, if that is not too much code. */
@@ -80,8 +80,8 @@ const Op *split_find_below(const Splitter *s, const Value *value, OpPredicate *m
 bool split_is_made_of(const Splitter *s, const Op *op, const Op *wanted);
 /* True if `op` reduces by the function of the reduction `below` (which may be NULL). */
 bool split_continues(const Op *op, const Op *below);
-/* True if all that reads the result of a reduction goes on with it along one more axis: the two are
- * one reduction over several axes. */
+/* True if all that reads the result of a reduction continues with it along one more axis: the two
+ * are one reduction over several axes. */
 bool split_is_continued(const Splitter *s, const Op *op, const Value *result);
 /* What the regions of an op do. */
 typedef struct SplitRegions {

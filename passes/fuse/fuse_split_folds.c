@@ -12,7 +12,7 @@ enum {
     MAX_FOLDS = 4,        /* each of which reads what the one before it leaves */
     MAX_COORDINATES = 16, /* of a point: a reduction over them is made again */
     MIN_TAPS = 8,         /* of a window: fewer take less in short runs than in an intermediate */
-    MIN_ROW = 64,         /* elements of a row, beside which a block has few of other axes */
+    MIN_ROW = 64,         /* elements of a row, for which a block has few of other axes */
     STEP_ELEMENTS = 4096, /* of a block, at one step along what is folded */
     MIN_RUN_BYTES = 32,   /* a sector: of shorter runs the rest is read for nothing */
     MAX_STEPS = 32        /* ops between a fold and what is stored before it */
@@ -355,7 +355,7 @@ static uint64_t rows_of_results(Splitter *s, const Op *op, const Value *result)
 /* A fold along the axis on which its terms lie side by side, of which a block would hold whole rows
  * of results, to store something along them: the scores of a query and a long row of keys, of which
  * the softmax is taken. The longer the row, the fewer elements of a key a step reads, less than a
- * sector of memory. Their results are few beside what is read. */
+ * sector of memory. Their results are few compared to what is read. */
 const Value *split_fold_across(Splitter *s, const Op *op)
 {
     const Target *target = s->func->target;

@@ -150,7 +150,7 @@ static bool walks_windows(const Splitter *s, const Op *dot, int axis)
 
 /* Does a loop of the block walk the axis that the op folds, a batch of the product? Each step
  * multiplies one batch, and folds its tile into the one that the loop carries. All batches as tiles
- * of the grid would be more blocks: places of windows are few beside windows
+ * of the grid would be more blocks: places of windows are few compared to windows
  * (passes/tensor/split_windows.c), and of others enough tiles are left. */
 bool split_folds_batches(Splitter *s, const Op *op)
 {

@@ -17,7 +17,7 @@ enum {
 };
 
 /* Bits of the narrowest element in memory that the value is made of, element by element; `most`
- * where none is found within so many steps. */
+ * where none is found within this many steps. */
 static int bits_in_memory(const Value *value, int most, int *steps)
 {
     const Op *op = value->def;

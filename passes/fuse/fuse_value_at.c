@@ -128,7 +128,7 @@ typedef struct IndexedValues {
 } IndexedValues;
 
 /* The value as an array of the shape at indices into itself: once for the same ones, since what a
- * reduction and the values beside it are made of would otherwise be computed anew below each of a
+ * reduction and the values next to it are made of would otherwise be computed anew below each of a
  * chain of reductions. */
 static Value *value_at_inner(ValueAt *p, Value *value, Type shape, Value *const *inner)
 {

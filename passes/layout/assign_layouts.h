@@ -76,7 +76,7 @@ void layout_extents(LayoutPass *pass, Type type, int64_t *extents);
 int layout_warps(LayoutPass *pass, const Block *block);
 /* Of a thread of the role that `op` is in. */
 int64_t layout_role_registers(const Op *roles, const Op *op);
-/* That a launch gives each thread, of so many warps on a multiprocessor. */
+/* That a launch gives each thread, of this many warps on a multiprocessor. */
 int64_t layout_launch_registers(const LayoutPass *pass, int64_t warps);
 Block *layout_value_block(const Value *value);
 

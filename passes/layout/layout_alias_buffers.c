@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers that take turns, where all of them beside each other do not fit.
+/* Buffers that take turns, where all of them next to each other do not fit.
  *
  *     for … {                              for … {
  *         sync                                 sync
@@ -14,8 +14,8 @@
  *
  * Of two buffers of one type that one block of ops fills as a whole and then reads, the first
  * one's last use lies before the second one is filled, and threads meet between. Since they are one
- * value then, `eliminate_barriers` keeps those meetings. Copies that run beside the code (bulk,
- * async) are left alone. */
+ * value then, `eliminate_barriers` keeps those meetings. Copies that run in parallel with the code
+ * (bulk, async) are left alone. */
 #include "passes/layout/assign_layouts.h"
 
 /* Where a buffer is used: by ops of one block, or by ops in their regions. */

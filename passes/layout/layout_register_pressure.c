@@ -419,7 +419,7 @@ static int64_t dealt_out(const LayoutPass *pass, const Op *launch)
            pass->func->target->machine->num_sms;
 }
 
-/* How many blocks have enough registers if each thread needs so many. The warps of a block are
+/* How many blocks have enough registers if each thread needs this many. The warps of a block are
  * divided among the schedulers of a multiprocessor, each of which has its own registers. */
 static int64_t blocks_of_registers(LayoutPass *pass, const Op *launch, int64_t each)
 {

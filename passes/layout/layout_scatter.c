@@ -6,7 +6,7 @@
  *                                               a run, and what follows it is the next row
  *
  * A thread takes the last axis as far as one access of shared memory goes, from where it usually
- * reads the tile; each lane then writes a run, beside its neighbour's. */
+ * reads the tile; each lane then writes a run, next to its neighbour's. */
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/memory_steps.h"
 #include "passes/layout/assign_layouts.h"
@@ -52,7 +52,7 @@ static bool find_bits(const Op *scatter, const int64_t *extents, TileBits *bits)
     return true;
 }
 
-/* Do so many bits follow each other as they lie in the tile? */
+/* Do this many bits follow each other as they lie in the tile? */
 static bool is_plain_order(const TileBits *bits, const int64_t *extents, int rank, int n)
 {
     int axis = rank - 1;

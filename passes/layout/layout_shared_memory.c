@@ -354,7 +354,7 @@ static void report_blocks(const Placer *placer, const Op *launch, int64_t blocks
     layout_request_retry(func, launch);
 }
 
-/* The blocks of a multiprocessor share its memory: derived ones are as many as have room, so that
+/* The blocks of a multiprocessor share its memory: derived ones are as many as have space, so that
  * their threads have the registers of those that have none; the user's must fit. */
 static void limit_blocks(const Placer *placer, Op *launch)
 {

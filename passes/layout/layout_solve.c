@@ -9,7 +9,7 @@
 
 enum {
     MIN_GATHERS = 4, /* for each plain access */
-    WORD_BITS = 32,  /* adjacent lanes access at least so many bits together */
+    WORD_BITS = 32,  /* adjacent lanes access at least this many bits together */
 };
 
 /* ---- deciding ---- */

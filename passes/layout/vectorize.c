@@ -192,7 +192,7 @@ static void check_cap(Vectorizer *v)
         return;
     }
     Diag *diag = diag_error(v->func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
-                            "`vector %lld`: no access of %s takes so many elements",
+                            "`vector %lld`: no access of %s takes this many elements",
                             (long long)v->cap, v->func->target->name);
     diag_help(v->func->diags, diag, "a power of two from 1 to %lld", (long long)most);
     v->cap = 1;
@@ -225,7 +225,7 @@ void pass_vectorize(Func *func)
     }
     const char *lines = schedule_decide_symbol(
         v.func, "l2_fetch", "", v.clusters ? "line" : "sector", "%s",
-        v.clusters ? "clusters that run beside one another read the rest of a line"
+        v.clusters ? "clusters that run next to one another read the rest of a line"
                    : "`line` pays where blocks that run together read what is left "
                      "of a line; it is to be measured");
     if (text_equal(lines, "line")) {

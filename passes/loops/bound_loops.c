@@ -177,7 +177,7 @@ static bool add_side(const Bounder *s, Value *value, int64_t times, Bound *bound
     for (int i = 0; i < value->type->rank; i++) {
         single = single && poly_capacity(value->type->dims[i]) == 1;
     }
-    /* The least and the greatest of several are found by all threads: not beside a product, whose
+    /* The least and the greatest of several are found by all threads: not next to a product, whose
      * copies are another role's. */
     bool found = single || !block_contains(s->loop->regions[0], OP_DOT);
     return found && !is_inside(s, value) && add_term(s, bound, value, times);
@@ -359,7 +359,7 @@ static Extent extent_of(Builder *b, const Bounds *bounds)
 /* ---- results that are dropped ---- */
 
 /* The choices that drop all that is made of a result where their conditions do not hold. Only those
- * beside the loop count: one in a later loop depends on that loop's tile. */
+ * next to the loop count: one in a later loop depends on that loop's tile. */
 static void find_choices(const Bounder *s, const Value *result, Bounds *to, int depth)
 {
     Op *user = value_only_user(s->func, result);

@@ -305,8 +305,8 @@ static Value *read_row(Func *func, Value *row, Op *first)
 }
 
 /* The copies read sums of rows from memory: these are not results that the nest of the sums would
- * go on with. They do so as late as possible, since that nest stands before the first of them and
- * behind all that it reads itself. */
+ * continue with. They do so as late as possible, since that nest stands before the first of them
+ * and behind all that it reads itself. */
 void nest_store_rows(Separation *s)
 {
     for (size_t i = 0; i < s->uses.n; i++) {

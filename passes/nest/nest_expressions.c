@@ -49,7 +49,7 @@ const char *nest_operand(NestWriter *w, const Value *value, NestBinding binds)
     return expr.binds >= binds ? expr.text : arena_printf(w->func->arena, "(%s)", expr.text);
 }
 
-/* Is it a number of the source, which takes the type of what stands beside it? */
+/* Is it a number of the source, which takes the type of what stands next to it? */
 static bool is_literal(const Value *value)
 {
     return literal_of(value) != NULL;
@@ -108,7 +108,7 @@ static int whole_operand(const Op *op, Type type)
     return whole;
 }
 
-/* Must a literal say its type, because nothing beside it has it? */
+/* Must a literal say its type, because nothing next to it has it? */
 static bool types_literals(const Op *op, int first)
 {
     for (int i = first; i < op->n_operands; i++) {
@@ -462,7 +462,7 @@ const char *nest_function(NestWriter *w, const Op *op, Value **of)
 
 /* ---- approximations ---- */
 
-/* Approximations that have the exact value beside them. */
+/* Approximations that have the exact value next to them. */
 static const Prefix APPROXIMATIONS[] = {
     {OP_FAST_SQRT, "fast.sqrt"},
     {OP_FAST_RSQRT, "fast.rsqrt"},

@@ -94,7 +94,7 @@ const char *nest_whole(NestWriter *w, const Value *value);
 const char *nest_access(NestWriter *w, const Access *access);
 /* Does it cost nothing, wherever it is written? */
 bool nest_is_free(const Op *op);
-/* Is it the exact value beside an approximation, which the function of the library computes? */
+/* Is it the exact value next to an approximation, which the function of the library computes? */
 bool nest_is_exact_twin(const Op *op);
 /* The op that computes the value, without what only stretches it. */
 const Op *nest_maker(const Value *value);

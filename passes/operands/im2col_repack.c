@@ -28,7 +28,7 @@
 #include "ir/op_axes.h"
 
 enum {
-    PIXEL_BYTES = 16,   /* the engine's rows begin at multiples of so many */
+    PIXEL_BYTES = 16,   /* the engine's rows begin at multiples of this many */
     PERMUTED_BYTES = 8, /* of the channels of a pixel, that an access of the joined copy takes */
     DEPTH = 64,    /* elements of a product's step that a tap with fewer channels leaves empty */
     COLUMNS = 128, /* of a tile that gathers */
@@ -69,7 +69,7 @@ static int product_axis(const Im2colMatch *w, int axis)
     return IM2COL_NO_AXIS;
 }
 
-/* Known to be so many; -1: not. */
+/* Known to be this many; -1: not. */
 static int64_t known(Dim dim)
 {
     int64_t most = poly_most(dim);
@@ -186,7 +186,7 @@ static bool filters_fit(const Im2colMatch *w)
     return an_exact_in(w->sums.mul->operands[1 - w->side], w->view.of->type->dtype);
 }
 
-/* Do fewer pixels for the engine to walk pay for putting so many taps side by side? */
+/* Do fewer pixels for the engine to walk pay for putting this many taps side by side? */
 static bool joins_pixels(const Machine *machine, const Im2colMatch *w, double elements, double taps)
 {
     int64_t channels = poly_nominal(extent_of(w, w->channels));
@@ -511,7 +511,7 @@ static Value *restored(Joined *j, Value *sum)
     return sum;
 }
 
-/* So many elements, and up to the next whole piece. */
+/* This many elements, and up to the next whole piece. */
 static Dim whole_pieces(Func *func, Dim elements, DType dtype)
 {
     int64_t piece = PIXEL_BYTES / dtype_bytes(dtype), n = known(elements);

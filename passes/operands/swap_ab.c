@@ -205,7 +205,7 @@ static void swap(Func *func, Op *dot)
     op_remove(dot);
 }
 
-/* More rows than single warps share widened elements for: from so many on groups are faster. */
+/* More rows than single warps share widened elements for: from this many on groups are faster. */
 static void swap_narrow(Func *func, Op *dot, int64_t rows)
 {
     bool pays = rows > NARROW_ROWS && rows <= PRODUCT_MAX;

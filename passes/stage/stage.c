@@ -210,10 +210,10 @@ static void find_unit(Op *op, void *user)
     s->group = s->group || (op->kind == OP_DOT && stage_is_wgmma(s, op));
 }
 
-/* Units of groups of warps read what the copy engine writes. Others do, too, but not beside such a
- * unit, which wants all shared memory. Their warps must be whole groups, between which registers
- * move. Narrow elements pass through registers for fused multiply-adds in any case, and single
- * warps' units read them well without: but not those that are widened on their way. */
+/* Units of groups of warps read what the copy engine writes. Others do, too, but not together with
+ * such a unit, which wants all shared memory. Their warps must be whole groups, between which
+ * registers move. Narrow elements pass through registers for fused multiply-adds in any case, and
+ * single warps' units read them well without: but not those that are widened on their way. */
 static bool reads_rings(const StageContext *s, const Op *dot)
 {
     const Attr *warps = op_attr(s->launch, ATTR_WARPS);
@@ -227,7 +227,7 @@ static bool reads_rings(const StageContext *s, const Op *dot)
 }
 
 /* The engine walks pixels as one axis, at one tap, from any of them on. Past the end of a row that
- * is an axis of its own it goes on with the next one: a product may have such rows, which nobody
+ * is an axis of its own it continues with the next one: a product may have such rows, which nothing
  * stores, but not sum them. */
 static bool is_rows_of_pixels(const Func *func, const Access *access, const Op *dot)
 {
@@ -281,7 +281,7 @@ static void find_operand(StageContext *s, Op *dot, int side)
     }
 }
 
-/* A row beside a product's operands that is read in each step, as a scale is. */
+/* A row in addition to a product's operands that is read in each step, as a scale is. */
 static bool is_beside(const StageContext *s, const Op *load, const Op *dot)
 {
     if (load->kind != OP_LOAD) {
@@ -299,7 +299,7 @@ static bool is_beside(const StageContext *s, const Op *load, const Op *dot)
            dot->parent->parent->kind == OP_FOR;
 }
 
-/* Rows that are read beside the bulk operands of a product, in its own block. */
+/* Rows that are read in addition to the bulk operands of a product, in its own block. */
 static void find_beside(StageContext *s)
 {
     for (int i = 0, n = s->n; i < n; i++) {

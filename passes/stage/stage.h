@@ -53,7 +53,7 @@ typedef struct OperandStream {
 } OperandStream;
 
 struct StageContext;
-/* The item of a row beside a product's operands; NULL: the load is none. */
+/* The item of a row next to a product's operands; NULL: the load is none. */
 const StagedOperand *stage_beside(const struct StageContext *s, const Op *load);
 /* Gives loads of tensors that have more axes than the copy engine describes fewer ones. */
 void stage_merge_axes(Func *func, Op *launch);
@@ -131,7 +131,7 @@ Value *stage_place(const StageContext *s, Builder *b, const StagedOperand *item,
 void stage_streams(StageContext *s);
 /* Chooses slots, makes buffers and barriers at the launch's start. */
 void stage_rings(StageContext *s, Builder *at);
-/* Slots of all rings that fit beside `more` bytes of other buffers. */
+/* Slots of all rings that fit in addition to `more` bytes of other buffers. */
 int64_t stage_room(const StageContext *s); /* shared memory of a block, in bytes */
 int64_t stage_slots_beside(const StageContext *s, int64_t more);
 /* Of the producer and the consumer. */
@@ -140,7 +140,7 @@ typedef struct RoleResources {
 } RoleResources;
 /* Errors leave numbers that need not fit. */
 RoleResources stage_role_resources(StageContext *s, int64_t consumer_warps);
-/* Of a thread of the consumer, where a multiprocessor holds so many blocks. */
+/* Of a thread of the consumer, where a multiprocessor holds this many blocks. */
 int64_t stage_registers(const StageContext *s, int64_t consumer_warps, int64_t blocks);
 /* Which tiles the blocks of a cluster bring for one another (stage_multicast.c). */
 void stage_multicast(StageContext *s);

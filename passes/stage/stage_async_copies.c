@@ -32,7 +32,7 @@ enum {
     LEFT_BYTES = 4096,    /* for reductions across warps */
     COPY_LATENCY = 800,   /* cycles, of memory under load, */
     COPY_RATE = 64,       /* bytes a cycle, of the second-level cache to a multiprocessor */
-    OTHER_REGISTERS = 80, /* a thread's, beside its sums */
+    OTHER_REGISTERS = 80, /* a thread's, in addition to its sums */
 };
 
 /* One loop, and the loads of it that are copied ahead. */
@@ -369,7 +369,7 @@ static void build_start(Copies *c, Builder *b, Value *lo, Value *hi)
     }
 }
 
-/* i1: is there a step so many later? */
+/* i1: is there a step this many later? */
 static Value *is_step(Copies *c, Builder *b, int64_t later, Value *hi, Value **start)
 {
     int64_t step = op_attr(c->loop, ATTR_STEPS)->ints[0];

@@ -114,7 +114,7 @@ static Value *store_tile(StageContext *s, Builder *b, Value *value, bool group)
 }
 
 /* A product of warps has read its operands when it is done: another one of the block reads the same
- * tile. (Groups of warps go on reading behind it.) */
+ * tile. (Groups of warps continue reading behind it.) */
 static Value *stored_tile(StageContext *s, Builder *b, Value *value, bool group)
 {
     const Block *block = b->block;

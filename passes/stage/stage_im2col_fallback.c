@@ -56,7 +56,7 @@ static Value *index_of(Viewed *v, int axis, int *kept)
     return spread_along(v, line, (*kept)++);
 }
 
-/* What was merged is taken apart again: the last of the caller's axes counts fastest. */
+/* What was merged is split again: the last of the caller's axes counts fastest. */
 static void take_apart(Viewed *v, Value *merged, int first, int n, Value **out)
 {
     Type given = param_given(v->param);

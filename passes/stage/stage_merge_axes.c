@@ -5,8 +5,9 @@
  *   %a = load %w[%f, %g, %n, %u, %v, :]  →  %a = load %m[2 * %f + %g, %n, 2 * %u + %v, :]
  *
  * The weights of a transposed convolution in three dimensions have axes of phases and of taps
- * beside those of the product's tile. Of each of them a tile has one element, and neighbours among
- * them lie side by side in memory: they are one axis. The outermost ones are merged first. */
+ * in addition to those of the product's tile. Of each of them a tile has one element, and
+ * neighbours among them lie side by side in memory: they are one axis. The outermost ones are
+ * merged first. */
 #include "passes/stage/stage.h"
 
 typedef struct Merged {

@@ -64,7 +64,7 @@ static bool is_even(const StageContext *s)
            s->held_slots == 0;
 }
 
-/* Every block brings its own: without a word, if nobody asked for more. */
+/* Every block brings its own: without a word, unless the user asked for more. */
 static void refuse(StageContext *s, const Value *axis)
 {
     const ScheduleEntry *line = schedule_user_entry(s->func, "multicast", axis->name);

@@ -79,9 +79,10 @@ static const char *persistent_reason(const StageContext *s, bool even, bool own)
         return "no order of tiles is one of their cost: blocks take them from a counter as they "
                "end";
     }
-    return s->short_steps ? "tiles are short beside the filling of a ring: copies for the next run "
-                            "under this one's end"
-                          : "tiles differ in cost: the device hands them out as blocks end";
+    return s->short_steps
+               ? "tiles are short compared to the filling of a ring: copies for the next run "
+                 "under this one's end"
+               : "tiles differ in cost: the device hands them out as blocks end";
 }
 
 bool stage_choose_persistent(StageContext *s, bool *counted)

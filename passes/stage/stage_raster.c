@@ -8,7 +8,7 @@
 
 enum {
     CACHED_BYTES = 32 << 20, /* of what heads in one group read over and over: it should stay in the
-                                second-level cache, beside what passes through */
+                                second-level cache, in addition to what passes through */
 };
 
 /* A share of the axis: from anywhere, as far as every other one, except at the axis' end. */

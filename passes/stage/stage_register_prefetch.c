@@ -199,7 +199,7 @@ static const char *why_slots(const Ahead *a, bool fits, int64_t both)
     return arena_printf(a->func->arena,
                         fits ? "a step's tiles are loaded while the one before it multiplies: "
                                "%lld bytes"
-                             : "two slots of tiles are more than there is room for: %lld bytes",
+                             : "two slots of tiles are more than there is space for: %lld bytes",
                         (long long)both);
 }
 
@@ -255,7 +255,7 @@ static void build_product(Ahead *a, Builder *b, CloneMap *map, Op *dot, Value *p
     bool onto = dot->n_operands > 2;
     operands[8] = onto ? clone_get(map, dot->operands[2]) : NULL;
     const MatrixInstr *unit = dot_instruction(a->func, dot);
-    bool flies = unit && mma_warps(unit) > 1; /* products of other units may stand beside it */
+    bool flies = unit && mma_warps(unit) > 1; /* products of other units may stand next to it */
     OpKind kind = flies ? OP_DOT_ASYNC : OP_DOT;
     Op *product = build_op(b, kind, onto ? 9 : 8, operands, 1, &dot->results[0]->type, 0);
     if (transposed[0]) {

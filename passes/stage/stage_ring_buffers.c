@@ -13,7 +13,8 @@ enum {
     MAX_AHEAD = 160 * 1024, /* bytes, of smaller slots */
     SCRATCH_BYTES = 4096,   /* left for reductions across warps and barriers */
     BARRIER_BYTES = 1024,   /* of it, where nothing crosses warps */
-    MIN_RUN = 3,            /* slots that rings keep beside a second slot of what is loaded once */
+    MIN_RUN = 3,            /* slots that rings keep in addition to a second slot of what is loaded
+                               once */
 };
 
 /* The first item of the same load: several products may read one tile. */
@@ -82,7 +83,7 @@ static bool same_tiles(const StagedOperand *a, const StagedOperand *b)
             a->rows == b->rows && a->cols == b->cols);
 }
 
-/* The n-th row of the stream beside its product; NULL: it has fewer. */
+/* The n-th row of the stream next to its product; NULL: it has fewer. */
 static const StagedOperand *row_of(const StageContext *s, int stream, int n)
 {
     for (int i = 0; i < s->n; i++) {
@@ -139,7 +140,8 @@ static void choose_leaders(StageContext *s)
     }
 }
 
-/* An operand that goes to shared memory through registers (stage_dot.c), beside the rings. */
+/* An operand that goes to shared memory through registers (stage_dot.c), in addition to the
+ * rings. */
 static int64_t plain_operand(const StageContext *s, const Op *dot, int side)
 {
     const StagedOperand *item = stage_item(s, dot, side);
@@ -252,8 +254,8 @@ int64_t stage_slots_beside(const StageContext *s, int64_t more)
 }
 
 /* Slots for what is loaded once a tile: a second one lets the next tile's come under this one's
- * work, where the rings keep what lets copies run ahead. What does not fit beside scratch memory is
- * noticed when layouts are known, and tried again (retry_smaller_tiles.c). */
+ * work, where the rings keep what lets copies run ahead. What does not fit in addition to scratch
+ * memory is noticed when layouts are known, and tried again (retry_smaller_tiles.c). */
 static int64_t slots_of_tiles(const StageContext *s, int64_t slots)
 {
     int64_t once, each, tiles = 0;
@@ -284,8 +286,8 @@ static void choose_slots(StageContext *s)
     }
     int64_t slots = schedule_decide_int(
         s->func, "pipeline", "", derived < 1 ? 1 : derived,
-        "%lld slots of %lld bytes fit beside %lld bytes that are there once%s", (long long)most,
-        (long long)each, (long long)once,
+        "%lld slots of %lld bytes fit in addition to %lld bytes that are there once%s",
+        (long long)most, (long long)each, (long long)once,
         slots_of_tiles(s, derived) > 1 ? "; the next tile's come meanwhile" : "");
     if (slots < 1) {
         diag_error(s->func->diags, ERR_PIPELINE, schedule_user_entry(s->func, "pipeline", "")->span,

@@ -71,7 +71,7 @@ static bool check_block(StageContext *s, const RoleResources *shares)
 }
 
 /* What a block has to share out: a launch gives every thread the same count, a multiple of 8, and
- * what a multiprocessor has beyond it is nobody's (a role that waited for it would hang). */
+ * what a multiprocessor has beyond it belongs to no role (a role that waited for it would hang). */
 static int64_t registers_launched(const StageContext *s, const RoleResources *shares,
                                   int64_t blocks)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Roles. The consumer is the launch's own statements, with waits and arrivals around products. The
- * producer is built beside it: the same loops, of which only the copies and what bounds the loops
+ * producer is built next to it: the same loops, of which only the copies and what bounds the loops
  * need are left (decoupled access and execute: Smith 1982). Each block that holds copies has a ring
  * position, carried through its loops, and through the tiles of a persistent launch. */
 #include "passes/stage/stage.h"
@@ -278,7 +278,7 @@ static Op *last_reader(const StageContext *s, const OperandStream *stream)
     return last;
 }
 
-/* The last one of a product and the rows beside it that its stream brings. */
+/* The last one of a product and the rows next to it that its stream brings. */
 static Op *last_of_step(const StageContext *s, const OperandStream *stream)
 {
     Op *last = stream->dot;
@@ -291,7 +291,7 @@ static Op *last_of_step(const StageContext *s, const OperandStream *stream)
 }
 
 /* Where the tiles are not read any more: behind the product in its own block (stage_dot puts its
- * settle there) and the rows beside it, behind the loops that read tiles which outlive them, so
+ * settle there) and the rows next to it, behind the loops that read tiles which outlive them, so
  * that the next tile's come under the work on this one's result; at the end where a result leaves
  * through their slot. */
 static Builder behind_readers(StageContext *s, OperandStream *stream, bool same)
@@ -327,7 +327,7 @@ static void consume_stream(StageContext *s, OperandStream *stream)
     stage_arrive(&after, stream->empty, stream->position);
 }
 
-/* Rows beside a product are read into registers, behind the wait for them. */
+/* Rows next to a product are read into registers, behind the wait for them. */
 static void consume_beside(StageContext *s, const StagedOperand *item)
 {
     Builder b = build_before(s->func, item->load);
@@ -419,7 +419,7 @@ static void tiles_iterators(Producer *p, Op *tiles, const Block *from)
     }
 }
 
-/* What other blocks tell this one's barriers is told before it ends: each slot is empty. */
+/* What other blocks tell this one's barriers is sent before it ends: each slot is empty. */
 static void produce_end(StageContext *s, Builder *b, const Value *position)
 {
     Value *next = (Value *)position;

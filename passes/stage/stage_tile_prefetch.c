@@ -12,7 +12,7 @@
  * A cluster's blocks hold as much as registers do, so that one or two share a multiprocessor: while
  * they meet, nothing would be on its way. A cluster walks a few tiles, not its share of all of
  * them: how many clusters run at once follows from which multiprocessors a device has, and what
- * ends early makes room. */
+ * ends early makes space. */
 #include "passes/stage/stage.h"
 #include "support/int_math.h"
 
@@ -87,7 +87,7 @@ static bool find_held(StageContext *s)
     return s->n > 0;
 }
 
-/* Registers that a thread wants: what it holds, and what it works with beside. */
+/* Registers that a thread wants: what it holds, and what it works with in addition. */
 static int64_t wanted_registers(const StageContext *s)
 {
     int64_t threads = op_attr(s->launch, ATTR_WARPS)->ints[0] * s->func->target->warp, held = 0;
@@ -108,13 +108,13 @@ static void fit_blocks(StageContext *s)
     }
     if (fit < blocks && !schedule_user_entry(func, "occupancy", "")) {
         fit = schedule_decide_int(func, "occupancy", "", fit,
-                                  "a thread wants %lld registers beside warps that copy",
+                                  "a thread wants %lld registers next to warps that copy",
                                   (long long)wanted);
         op_set_int(func, s->launch, ATTR_OCCUPANCY, fit);
     }
 }
 
-/* Bytes that each of a multiprocessor's blocks may have beside what it has in any case. */
+/* Bytes that each of a multiprocessor's blocks may have in addition to what it has in any case. */
 static int64_t room_of_block(const StageContext *s)
 {
     return stage_room(s) - LEFT_BYTES;
@@ -165,7 +165,7 @@ static int64_t least_run(const StageContext *s)
 static const char *reason_against(const StageContext *s, int64_t most)
 {
     if (most < 1) {
-        return "shared memory has no room for the next tile";
+        return "shared memory has no space for the next tile";
     }
     if (rounds(s) < MIN_ROUNDS) {
         return "there are few tiles for each cluster";
@@ -200,9 +200,10 @@ bool stage_tile_prefetch(StageContext *s)
         return false;
     }
     int64_t slots = clamp_i64(most, 1, MAX_SLOTS);
-    s->held_slots = schedule_decide_int(func, "pipeline", "", slots,
-                                        "%lld slots of %lld bytes fit beside what registers hold",
-                                        (long long)most, (long long)bytes);
+    s->held_slots =
+        schedule_decide_int(func, "pipeline", "", slots,
+                            "%lld slots of %lld bytes fit in addition to what registers hold",
+                            (long long)most, (long long)bytes);
     if (s->held_slots < 1) {
         diag_error(func->diags, ERR_PIPELINE, schedule_user_entry(func, "pipeline", "")->span,
                    "`pipeline %lld`: a ring has one slot at least", (long long)s->held_slots);

@@ -187,7 +187,7 @@ static void gather(Func *func, Op *launch, const PrivatizableTensor *found, int 
     for (int i = 0; i < n; i++) {
         owns[i] = (Own){.func = func, .gathered = found[i], .copies = 1};
     }
-    /* Each reduced tensor gets the largest number of copies that fits into the room in shared
+    /* Each reduced tensor gets the largest number of copies that fits into the space in shared
      * memory. */
     int64_t room = func->target->shared_bytes / 4, bytes = 0;
     room = room < COPIES_BYTES ? room : COPIES_BYTES;

@@ -479,7 +479,7 @@ static bool reorder_reduction(Shared *shared, Op *op, int at)
     return true;
 }
 
-/* A copy that a view is of: its own axes are nobody else's. */
+/* A copy that a view is of: its own axes are its own. */
 static bool is_copy(const Func *func, const Op *op)
 {
     return func->params.items[op->operands[0]->index].io == PARAM_SCRATCH;

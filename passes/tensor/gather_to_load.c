@@ -27,7 +27,7 @@ typedef struct Walked {
     Value *index; /* the number, or the range that it counts in; NULL: it walks the whole axis */
 } Walked;
 
-/* The index of an axis of so many elements, over the axes of the gather's result. */
+/* The index of an axis of this many elements, over the axes of the gather's result. */
 static bool find_walk(Computations *all, const Instance *result, Value *index, Dim extent,
                       Walked *walked)
 {

@@ -112,7 +112,7 @@ static Value *becomes(Sort *s, Value *value)
     return memory;
 }
 
-/* Where the last pass leaves a result; NULL: nobody wants it. */
+/* Where the last pass leaves a result; NULL: it is not wanted. */
 static Value *target_of(Sort *s, Value *result, const char *what, DType dtype)
 {
     if (!value_has_uses(s->func, result)) {
@@ -148,7 +148,7 @@ static Chunk each_chunk(Sort *s)
     op_set_int(s->func, walk, ATTR_EXACT, 1);
     if (s->arranges) {
         /* Of a whole row a thread knows its digits' bits from counting to ranking. Else it has
-         * elements and where they go, each a register, or places beside them. */
+         * elements and where they go, each a register, or places next to them. */
         int blocks = 4;
         if (s->whole) {
             blocks = 1;
@@ -247,7 +247,7 @@ static void sum(Sort *s)
     build_store(b, s->smaller, WHOLE, smaller);
 }
 
-/* Where each digit's elements begin, of so many. */
+/* Where each digit's elements begin, of this many. */
 static Value *starts_of(Builder *b, Value *counts)
 {
     return build_scan(b, "sum", counts, 0, false, true);

@@ -10,14 +10,14 @@
  * term that does not count may be 0 times a number of the other factor. A range that comes from
  * data and is the same for all rows and columns (`k < length[b]`) excludes terms whatever they
  * are: both factors become 0 where it does not hold. Its kept axes, as the segments of `at[s] <=
- * k`, are then batch axes, so rows and columns must be left beside them. Data of each row and term
- * (`s[i, k]`) goes to the factor that has these axes. Of ranges that differ by row (`first[i] <=
- * k`) the other factor, too, becomes 0 where no row takes it: what lies behind the last range does
- * not count. A condition without a summed axis leaves the sum, and the result is 0 where it does
- * not hold: `if on[i]`, and `k <= i` in the gradient by the factor of i and k. One that stands on a
- * factor without its axes, as `k <= i` on the gradient of the result, goes to the other one.
- * Comparisons of places become `a >= b` with the sums of the positive terms on either side, as
- * `peel` and `bound_loops` read them. Requires the tensor level. */
+ * k`, are then batch axes, so rows and columns must be left in addition to them. Data of each row
+ * and term (`s[i, k]`) goes to the factor that has these axes. Of ranges that differ by row
+ * (`first[i] <= k`) the other factor, too, becomes 0 where no row takes it: what lies behind the
+ * last range does not count. A condition without a summed axis leaves the sum, and the result is 0
+ * where it does not hold: `if on[i]`, and `k <= i` in the gradient by the factor of i and k. One
+ * that stands on a factor without its axes, as `k <= i` on the gradient of the result, goes to the
+ * other one. Comparisons of places become `a >= b` with the sums of the positive terms on either
+ * side, as `peel` and `bound_loops` read them. Requires the tensor level. */
 #include "ir/op_axes.h"
 #include "passes/pass.h"
 #include "passes/tensor/reindex.h"

@@ -230,7 +230,7 @@ static bool is_stored_once(const Func *func, const Value *from)
     return writers == 1;
 }
 
-/* Nobody writes it between the old read and the new one. */
+/* Nothing writes it between the old read and the new one. */
 static bool is_constant(const Func *func, const Value *from)
 {
     ParamIo io = from->type->kind == TYPE_TENSOR ? func->params.items[from->index].io : PARAM_IN;
@@ -375,7 +375,7 @@ static Spread reduce_again(Reindex *r, const Instance *of)
     return (Spread){build_squeeze(&r->b, value, at), all & ~(1u << own)};
 }
 
-/* An axis of its own for what a product contracts; -1: there is no room. */
+/* An axis of its own for what a product contracts; -1: there is no space. */
 static int contracted_axis(Reindex *r, Dim extent)
 {
     if (r->rank == MAX_RANK) {

@@ -9,7 +9,7 @@
  *                                               %s = reduce %t fn=sum axis=2
  *
  * As written each row walks all terms. Behind it the terms of a row are a range, to which
- * bound_loops bounds the loop: so many additions as there are terms. Ties of the sort are ordered
+ * bound_loops bounds the loop: as many additions as there are terms. Ties of the sort are ordered
  * by place, so that a row's sum has its terms in their own order. What all rows with the same data
  * need (a sum and the number of its terms, as of a mean) is sorted once. A count alone is left as
  * it is: blocks fold its bins. The greatest and the least of the terms of a row are found the same
@@ -79,7 +79,7 @@ static Value *behind_moves(Value *value, int n, int *axes)
     return value;
 }
 
-/* A place below `rows` without casts to types that have room for it. */
+/* A place below `rows` without casts to types that have space for it. */
 static Value *behind_casts_of_place(Value *value, Dim rows)
 {
     const Op *op = value->def;
@@ -183,7 +183,7 @@ static const Op *constant_of(const Assigned *a)
 
 /* ---- whether it pays ---- */
 
-/* The narrowest type of rows that keeps those of the result apart from others. */
+/* The narrowest type of rows that keeps those of the result distinct from others. */
 static DType key_type(const Assigned *a)
 {
     int64_t most = poly_most(a->select->results[0]->type->dims[a->rows]);

@@ -35,7 +35,7 @@ typedef struct AxisPlan {
     unsigned flags;   /* analysis/axis_classes.h */
     AxisMapping how;
     int64_t step;       /* 0: one element at a time, an i64 */
-    int64_t multicast;  /* blocks beside each other that bring what they have in common once */
+    int64_t multicast;  /* blocks next to each other that bring what they have in common once */
     int64_t whole;      /* step of a dot's axis of which its tile holds all; 0: any other */
     int part_of;        /* of an axis of parts: the class of the axis whose tiles they are */
     bool held;          /* the steps of a loop mix it: a block holds all of it */
@@ -61,7 +61,7 @@ typedef struct TilePlan {
         *split_k_tail; /* of it only the first elements have shares, `tail_upto`; NULL: all have */
     int64_t tail_upto;
     int64_t warps;
-    int64_t teams;    /* of so many warps, each on tiles of its own; 0, 1: none */
+    int64_t teams;    /* of this many warps, each on tiles of its own; 0, 1: none */
     int64_t elements; /* of a block's tile */
     int64_t
         row_align;    /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */

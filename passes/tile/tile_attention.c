@@ -35,7 +35,7 @@ static const double TILE = 345, TILE_DEPTH = 20, RAGGED_TILE = 3400, SINGLE_BLOC
                     STEP = 249, COLUMN = 0.58, COLUMN_DEPTH = 0.0742;
 /* Issue slots and the matrix unit: of a tile, and of a column of a step. */
 static const double ISSUE_TILE = 981, ISSUE = 4.21, ISSUE_DEPTH = 0.046;
-/* Bytes per cycle from L2 and of memory, beside those of the machine's row. */
+/* Bytes per cycle from L2 and of memory, in addition to those of the machine's row. */
 static const double L2_RATE = 71.0 / 64, MEMORY_RATE = 22.6 * 132 / 2460;
 /* The part of the time that three groups of a block take that issue their dots in a fixed order. */
 static const double ORDERED = 0.777, ORDERED_DEPTH = 0.0016;

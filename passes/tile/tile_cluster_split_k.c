@@ -19,7 +19,7 @@
 #include "ir/nominal_sizes.h"
 
 enum {
-    MAX_BYTES = 65536,   /* of what others send, beside rings of shared memory */
+    MAX_BYTES = 65536,   /* of what others send, in addition to rings of shared memory */
     MIN_COLUMNS = 8,     /* of a part: pieces of results that are stored as wide as they may be */
     WIDEST_COLUMNS = 32, /* more of a row side by side are no better */
 };
@@ -71,7 +71,7 @@ static bool brings_together(Func *func, const TilePlan *plan)
 static const char *never(Func *func, const Op *group, TilePlan *plan)
 {
     if (plan->split_k_tail) {
-        return "a tail's shares lie beside tiles that have none";
+        return "a tail's shares lie next to tiles that have none";
     }
     if (brings_together(func, plan)) {
         return "blocks that bring operands together are one";
@@ -105,7 +105,7 @@ static const char *why_not(Func *func, const Op *group, TilePlan *plan, int64_t 
         return "teams of a block's warps have tiles of their own";
     }
     if (tile.step[0] * tile.step[1] * bytes > MAX_BYTES) {
-        return "what blocks send one another of a tile does not fit beside its operands";
+        return "what blocks send one another of a tile does not fit in addition to its operands";
     }
     if (!power) {
         return "a cluster has 2, 4 or 8 blocks";

@@ -114,7 +114,7 @@ static int widest_element(const Op *group, const Runs *runs)
     return widest;
 }
 
-/* The side of a tile that is turned, of so many bytes an element. */
+/* The side of a tile that is turned, of this many bytes an element. */
 static int64_t repack_permuted_side(const Func *func, int bytes)
 {
     int64_t side = BOTH_MAX;
@@ -158,7 +158,7 @@ static int continued_item(const TilePlan *plan, const Op *op, const Value *moved
     return item;
 }
 
-/* Only accesses that walk as many axes as any count: the others are small beside them. */
+/* Only accesses that walk as many axes as any count: the others are small compared to them. */
 static Runs find_runs(const Func *func, const Op *group, const TilePlan *plan)
 {
     Runs runs = {.bytes = 8};
@@ -199,7 +199,7 @@ static int64_t set_runs(Func *func, const Runs *runs, TilePlan *plan, int64_t el
     return product;
 }
 
-/* The longest run of at least `least` bytes with which the rows fit so many times; 0: none. */
+/* The longest run of at least `least` bytes with which the rows fit this many times; 0: none. */
 static int64_t held_run(Func *func, const Runs *runs, TilePlan *plan, int64_t wanted, int least,
                         int64_t room)
 {
@@ -254,7 +254,7 @@ static int64_t blocks_on_cpu(const Runs *runs, const TilePlan *plan, int64_t run
     return blocks;
 }
 
-/* Beside rows that a block holds, of which `room` fit. */
+/* In addition to rows that a block holds, of which `room` fit. */
 static int64_t run_beside_rows(const Runs *runs, const TilePlan *plan, int64_t room)
 {
     int64_t run = MAX_ROWS_CPU;

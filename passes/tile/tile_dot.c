@@ -106,10 +106,11 @@ static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, 
     int64_t blocks = line ? line->number : derived;
     bool may = blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0;
     if (line && (!may || (blocks > 1 && other && other->multicast > 1))) {
-        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
-                             may ? "`multicast %s %lld` is not possible beside that of another axis"
-                                 : "`multicast %s %lld` is not possible",
-                             axis->name, (long long)blocks);
+        Diag *d = diag_error(
+            func->diags, ERR_NOT_HERE, line->span,
+            may ? "`multicast %s %lld` is not possible in addition to that of another axis"
+                : "`multicast %s %lld` is not possible",
+            axis->name, (long long)blocks);
         diag_help(func->diags, d, "a power of two from 1 to %lld, along one axis", (long long)most);
     } else if (blocks > 1) {
         axis->multicast = blocks;
@@ -135,9 +136,10 @@ static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *a
     int64_t most = poly_most(axis->dim);
     bool past = most <= INT64_MAX - step && upto > ceil_div(most, step) * step;
     if (upto < 0 || upto % step != 0 || past || (upto > 0 && plan->split_k_tail)) {
-        Diag *d = diag_error(
-            func->diags, ERR_NOT_HERE, line->span, "`split_k_tail %s %lld` is not possible%s",
-            axis->name, (long long)upto, plan->split_k_tail ? " beside that of another axis" : "");
+        Diag *d =
+            diag_error(func->diags, ERR_NOT_HERE, line->span,
+                       "`split_k_tail %s %lld` is not possible%s", axis->name, (long long)upto,
+                       plan->split_k_tail ? " in addition to that of another axis" : "");
         diag_help(func->diags, d, "a multiple of %lld, whole tiles, along one axis%s",
                   (long long)step,
                   past ? arena_printf(func->arena, "; %s has at most %lld elements", axis->name,
@@ -267,7 +269,7 @@ static void choose_other_reductions(Func *func, const Op *group, TilePlan *plan)
             int64_t wanted = power_of_two_at_most(REDUCED_ELEMENTS / other.most);
             wanted = wanted < lanes ? 1 : wanted;
             tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
-                          "as much as a block has room for beside a product");
+                          "as much as a block has space for in addition to a product");
         }
     }
 }
@@ -303,7 +305,7 @@ static int64_t choose_upcast_b(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan
     return UPCAST_DEPTH;
 }
 
-/* Cycles of the busiest multiprocessor for tiles with so many columns, whose rows a warp group
+/* Cycles of the busiest multiprocessor for tiles with this many columns, whose rows a warp group
  * upcasts. Fitted on the H200 (docs/lab/products.md): the matrix unit takes 8 of COLUMN's cycles;
  * upcasting the rows takes STEP's; a launch that combines slices of k takes LAUNCH. */
 static double upcast_cycles(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,

@@ -123,7 +123,7 @@ static Op *outermost_sum(const Op *dot)
     return found;
 }
 
-/* Do the sums of the dot's batches, which go on in its accumulator, reduce the axis? */
+/* Do the sums of the dot's batches, which continue in its accumulator, reduce the axis? */
 static bool is_summed(const TilePlan *plan, const AxisPlan *axis)
 {
     for (const Op *sum = next_sum(plan->dot); sum; sum = next_sum(sum)) {
@@ -419,7 +419,7 @@ static const char *waves_reason(Func *func, const Machine *rates, const DotProbl
     const Target *target = func->target;
     Text why = text_new(func->arena);
     text_printf(&why, "%lld tiles%s on %d multiprocessors: %.2f waves", (long long)tiles->count,
-                tiles->split_k_tail ? " beside the tail" : "", target->machine->num_sms,
+                tiles->split_k_tail ? " in addition to the tail" : "", target->machine->num_sms,
                 wave_model_waves(target, tiles));
     const MatrixInstr *instruction = mma_warpgroup(target);
     int64_t m = min_i64(128, max_i64(instruction->m, power_of_two_at_least(min_i64(size->m, 128))));

@@ -12,13 +12,14 @@ enum {
     MAX_SHRINK = 64,         /* of the source's steps, before it is known what does not fit */
     THREAD_RANKED = 8,       /* elements ranked without a table: digits, ranks and values live */
     THREAD_HELD_BYTES = 840, /* of accumulators and operands that a thread may hold */
-    STEP_COLUMNS = 32,       /* what a step of a loop costs beside its own, measured on an H200 */
+    STEP_COLUMNS = 32,       /* what a step of a loop costs in addition to its own, measured on an
+                                H200 */
     EVEN_COLUMNS = 32,       /* steps that the matrix units of all types take */
     EVEN_GAIN = 8,           /* % that another step must save */
     HELD_BESIDE = 90,        /* bytes of a thread's registers that are no accumulators, and half a
                                 byte for each element of the scores' depth: nothing spills then */
     SCARCE = 144,            /* registers: where there are fewer, */
-    SCARCE_BESIDE = 24,      /* so many bytes more */
+    SCARCE_BESIDE = 24,      /* this many bytes more */
     MAX_CONSUMER = 240,
     CHAIN_DOTS = 3, /* products of a step, that wait for one another */
 };
@@ -135,7 +136,7 @@ static int64_t source_step(const BlockFootprint *steps, const Op *op, const Valu
     bool narrowed = op->kind == OP_PARALLEL && (steps->narrowed >> arg->index & 1);
     const char *why = shrink == 1 && !narrowed
                           ? tile_as_source
-                          : "the source's, halved until a block has room for the products' "
+                          : "the source's, halved until a block has space for the products' "
                             "tiles";
     if (base != source && !narrowed) {
         why = planned_why(&steps->plan, op, base > source);
@@ -205,8 +206,8 @@ static int64_t blocks_of(Func *func, const BlockFootprint *steps)
     return steps->plan.blocks ? steps->plan.blocks : source_blocks(func);
 }
 
-/* Bytes of accumulators and operands that a thread of so many groups may hold: what those that copy
- * leave of its share of the registers (stage_role_resources.c). */
+/* Bytes of accumulators and operands that a thread of this many groups may hold: what those that
+ * copy leave of its share of the registers (stage_role_resources.c). */
 static int64_t held_by(const Func *func, const BlockFootprint *steps, int64_t groups,
                        int64_t blocks)
 {
@@ -318,7 +319,7 @@ static bool narrow_widest(const Op *parallel, SavedSteps *saved, BlockFootprint 
 }
 
 /* Steps of loops are halved first, as far as they are alone. What a matrix unit of warp groups has
- * no room for even so are accumulators: the grid's widest axis is halved, and the loops have their
+ * no space for even so are accumulators: the grid's widest axis is halved, and the loops have their
  * steps again. */
 static int64_t halve_steps(Func *func, Op *parallel, SavedSteps *saved, BlockFootprint *steps)
 {
@@ -369,7 +370,7 @@ static bool choose_wider(Func *func, Op *parallel, const SavedSteps *saved, Bloc
     return steps->wgmma && source_fits(func, steps);
 }
 
-/* What fits as far as it can be told here; then halved as often as it turned out not to. */
+/* What fits as far as it can be known here; then halved as often as it turned out not to. */
 static void choose_steps(Func *func, Op *parallel, BlockFootprint *steps)
 {
     SavedSteps saved = {.n = 0};

@@ -6,7 +6,7 @@
 
 #include "passes/tile/tile_steps.h"
 
-enum { MAX_LOADS = 32 /* that are told apart */ };
+enum { MAX_LOADS = 32 /* that are distinguished */ };
 
 /* Other warp groups than the source's steps make, where those are two groups'
  * (tile_attention.c). */
@@ -19,7 +19,7 @@ typedef struct WarpGroupPlan {
 } WarpGroupPlan;
 
 /* Loops of a block come one after another: what the products of one hold, and its steps bring, is
- * beside what the others leave alone. */
+ * in addition to what the others leave alone. */
 typedef struct LoopPhase {
     const Op *loop; /* a statement of the block, with all that is in it; NULL: of no loop */
     int64_t held, walked;
@@ -34,7 +34,8 @@ typedef struct BlockFootprint {
     int64_t once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
     LoopPhase phase, beside;      /* whose products are being measured; of no loop */
     int64_t plain;         /* operands that are computed, of products by fused multiply-adds */
-    int64_t in_turn;       /* the largest of those by a step: beside it the others take none */
+    int64_t in_turn;       /* the largest of those by a step: in addition to it the others take
+                              none */
     int64_t lent;          /* of the results' tiles: fit into what is loaded once */
     Type loaded;           /* that is loaded once */
     int64_t held, operand; /* bytes in registers: accumulators, the largest of their operands */

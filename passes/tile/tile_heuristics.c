@@ -14,9 +14,9 @@ enum {
     BEGIN_BLOCKS = 8,      /* of a multiprocessor, without which nothing begins too slowly */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
     MAX_MEETING = 512,     /* threads of a row: more would take long to meet */
-    LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
+    LOOPED_THREAD = 16,    /* where a loop carries as many in addition to those of its step */
     TURNED_THREAD = 64,    /* bytes of a turned tile that a thread holds */
-    LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
+    LOOP_THREAD = 2, /* elements that loop for themselves: a thread continues until all are done */
     LOOP_ELEMENTS = 512,   /* the same of a block */
     PARTS_THREAD = 4,      /* elements of which a thread adds several parts: of one access of f32 */
     PARTS_ELEMENTS = 1024, /* the same of a block */
@@ -168,7 +168,7 @@ static int64_t longest_row(const TilePlan *plan)
     return row->how == AXIS_CLUSTER ? row->step : poly_most(row->dim) + plan->row_align - 1;
 }
 
-/* Is a tile of so many elements one row, held whole? */
+/* Is a tile of this many elements one row, held whole? */
 static bool is_one_row(const TilePlan *plan, int64_t elements)
 {
     const AxisPlan *last = plan->n ? &plan->items[plan->n - 1] : NULL;
@@ -206,7 +206,7 @@ static int64_t given_elements(Func *func, const TilePlan *plan)
     return elements;
 }
 
-/* How often what the group's rows take, beside the user's tiles, fits the registers of a block; 0:
+/* How often what the group's rows take, with the user's tiles, fits the registers of a block; 0:
  * not once. */
 static int64_t room_of_rows(const Func *func, const TilePlan *plan, int64_t given)
 {
@@ -321,7 +321,7 @@ static bool meets_reduced(const Op *group, const TilePlan *plan, const AxisPlan 
 /* Gives the stored axes that are left steps that multiply to about `elements`, last axis first, and
  * none less than its run. Those that a tile has together with reduced axes, which take `row`
  * elements, multiply to `elements` with these; others do not: the parts of a norm's statistics lie
- * beside its row. `least`: of a step that divides its axis. */
+ * next to its row. `least`: of a step that divides its axis. */
 static void choose_grid(Func *func, const Op *group, TilePlan *plan, int64_t elements, int64_t row,
                         int64_t least)
 {
@@ -508,7 +508,8 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
                 least);
     int64_t elements = largest_tile(group, plan, row);
     plan->row_align = plan->row_align > 1 && tile_aligned_fits(plan) ? plan->row_align : 1;
-    bool carries = walks(plan) && !scans(plan); /* as many elements beside those of a step */
+    bool carries = walks(plan) && !scans(plan); /* as many elements in addition to those of a
+                                                   step */
     int64_t thread = turned ? TURNED_THREAD / plan->turned : THREAD_ELEMENTS;
     thread = heavy ? heavy_thread(group) : thread;
     thread = parts ? PARTS_THREAD : thread;

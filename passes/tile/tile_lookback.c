@@ -23,7 +23,7 @@
 
 enum {
     GROUP = 256,    /* a power of two: about as many tiles as threads look at them */
-    CLEARED = 1024, /* words, by a block of so many warps: */
+    CLEARED = 1024, /* words, by a block of this many warps: */
     CLEARING_WARPS = 8,
     WORD_BITS = 32,  /* of a value: the other half of a word says that it is there */
     MAX_WORDS = 8,   /* of all values of an element */
@@ -131,7 +131,7 @@ static bool is_loaded(const Value *value)
     return op && op->kind == OP_LOAD;
 }
 
-/* Registers of a thread: for elements, and beside them. */
+/* Registers of a thread: for elements, and in addition to them. */
 static int64_t registers_held(const Lookback *l, const Op *group, int64_t elements)
 {
     enum { FEW = 8 };

@@ -65,7 +65,7 @@ static bool is_read(const Op *op)
 }
 
 /* Adds a reduction of terms: along the first axes of all terms, or of what these come to. Several
- * may be folded along an axis each, beside the same others. */
+ * may be folded along an axis each, next to the same others. */
 static bool add_reduction(Reuse *reuse, const Op *reduce)
 {
     const Value *operand = reduce->operands[0];
@@ -155,7 +155,7 @@ static bool find_reused(const Op *group, Reuse *reuse)
     return reuse->reused != 0;
 }
 
-/* Can a block hold the whole row beside several others, if the user says nothing of it? */
+/* Can a block hold the whole row in addition to several others, if the user says nothing of it? */
 static bool is_short_row(Func *func, const AxisPlan *axis)
 {
     return poly_least(axis->dim) > 0 && poly_most(axis->dim) <= MAX_ROW &&
@@ -195,7 +195,7 @@ static int64_t blocks_of(const TilePlan *plan, const int64_t *steps)
     return blocks;
 }
 
-/* Steps of all but what is folded first: as many elements of reused axes as registers have room
+/* Steps of all but what is folded first: as many elements of reused axes as registers have space
  * for. */
 static void choose_reused(const Reuse *reuse, int64_t *steps)
 {
@@ -216,7 +216,7 @@ static void choose_reused(const Reuse *reuse, int64_t *steps)
     }
 }
 
-/* Fewer of the other axes beside a row that the block holds whole. */
+/* Fewer of the other axes next to a row that the block holds whole. */
 static void leave_room_for_row(const Reuse *reuse, int64_t *steps)
 {
     const TilePlan *plan = reuse->plan;

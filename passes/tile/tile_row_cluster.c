@@ -31,7 +31,7 @@ bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *ax
     return true;
 }
 
-/* What the rows are reduced to may be stored beside them, by one block of the cluster: a loss, or
+/* What the rows are reduced to may be stored next to them, by one block of the cluster: a loss, or
  * the statistics of a norm. The others must not read it, and there must be a block. */
 static bool may_divide(const Op *group, const TilePlan *plan, const AxisPlan *axis)
 {
@@ -114,7 +114,7 @@ static bool only_rows_fold(const TilePlan *plan)
     return true;
 }
 
-/* What the user says of rows leaves room for clusters, or asks for one. */
+/* What the user says of rows leaves space for clusters, or asks for one. */
 static bool may_be(Func *func, const TilePlan *plan)
 {
     bool asked = schedule_peek_entry(func, "cluster", "") != NULL;
@@ -162,11 +162,12 @@ int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, 
     return blocks * CLUSTER_ELEMENTS / elements / given;
 }
 
-/* A row that one block does not hold well is taken apart into parts of so many bytes: of smaller
- * ones what a block costs beside them (it begins, and waits twice) is too much, of larger ones a
- * multiprocessor holds too few blocks that go on while others wait (docs/lab/memory_bound.md). A
- * block that loads more than the row holds less of it well. Of columns what blocks send one
- * another grows with the cluster: parts are as large as a block holds. */
+/* A row that one block does not hold well is split into parts of this many bytes: of smaller
+ * ones what a block costs in addition to them (it begins, and waits twice) is too much, of larger
+ * ones a multiprocessor holds too few blocks that continue while others wait
+ * (docs/lab/memory_bound.md). A block that loads more than the row holds less of it well. Of
+ * columns what blocks send one another grows with the cluster: parts are as large as a block
+ * holds. */
 static int64_t derived_blocks(const Func *func, const Op *group, const TilePlan *plan,
                               int64_t elements)
 {
@@ -187,7 +188,7 @@ static int64_t checked_blocks(Func *func, int64_t derived)
     int64_t most = func->target->cluster;
     int64_t blocks =
         schedule_decide_int(func, "cluster", "", derived,
-                            "a row is longer than what one block can hold well: so many "
+                            "a row is longer than what one block can hold well: this many "
                             "hold it together");
     if (blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0) {
         return blocks;

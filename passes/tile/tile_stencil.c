@@ -9,7 +9,7 @@
  * them. The taps along v are written out, where their number is known: what two places read of one
  * element is then one load. Where channels come first, lanes lie along the places that are
  * neighbours in memory, and the run along other places, if windows have these: of a filter of a
- * signal a thread has several elements beside each other, and each weight once for them. */
+ * signal a thread has several elements next to each other, and each weight once for them. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
@@ -24,7 +24,7 @@ enum {
     PADDING_SHARE = 16,   /* of all lanes: less padding does not pay for smaller blocks */
     FEW_CHANNELS = 4,     /* are written out as the window's axes are */
     FEW_COORDINATES = 16, /* likewise, of points of which each meets many others */
-    MAX_TAPS = 11,        /* that are written out beside a run */
+    MAX_TAPS = 11,        /* that are written out next to a run */
     RUN = 8,              /* places of a thread */
     LANE_ELEMENTS = 128,  /* of a block, along the axis that lies contiguous */
     LINE_ELEMENTS = 2048, /* likewise, where it has no run */
@@ -113,7 +113,7 @@ static bool is_gathered(const Op *group, const TilePlan *plan, const AxisPlan *a
     return false;
 }
 
-/* Axes of the value beside this one. */
+/* Axes of the value other than this one. */
 static int axes_beside(const TilePlan *plan, const Value *value, const AxisPlan *axis)
 {
     int n = 0;
@@ -180,7 +180,7 @@ void tile_choose_windows(const Func *func, const Op *group, TilePlan *plan)
 typedef struct Stencil {
     TilePlan *plan;
     AxisPlan *lanes, *run, *tap; /* run, tap: NULL where windows overlap along lanes alone */
-    int64_t apart; /* places of the run: so many elements */
+    int64_t apart; /* places of the run: this many elements */
     bool overlap;  /* the windows of neighbours in memory */
 } Stencil;
 

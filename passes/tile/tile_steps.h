@@ -84,7 +84,7 @@ bool tile_has_plain_ops(const Op *group);
 bool tile_rows_are_wide(const Op *group);
 /* Elements that a tile may begin before its row (`align`); 1: it begins with it. */
 int64_t tile_choose_aligned(Func *func, const Op *group, const TilePlan *plan);
-/* Do the tiles that were chosen leave room for it, one row a block? */
+/* Do the tiles that were chosen leave space for it, one row a block? */
 bool tile_aligned_fits(const TilePlan *plan);
 /* Elements that the widest access of a thread moves, of the narrowest tensor. */
 int64_t tile_widest_access(const Op *group);
@@ -92,17 +92,18 @@ int64_t tile_widest_access(const Op *group);
 bool tile_is_narrow(const Op *group);
 /* Bytes that are loaded and stored of an element of the rows. */
 int64_t tile_bytes_of_rows(const Op *group);
-/* Of rows that the block folds along the plan's last axis, by steps of so many elements: rows that
- * share a step, by the cost of blocks; 1: it is no such block (tile_fold_rows.c). */
+/* Of rows that the block folds along the plan's last axis, by steps of this many elements: rows
+ * that share a step, by the cost of blocks; 1: it is no such block (tile_fold_rows.c). */
 int64_t tile_rows_of_folds(const Func *func, const Op *group, const TilePlan *plan, int64_t step);
 /* Loads along the axis that a reduction folds. */
 int tile_loads_of_rows(const Op *group);
 /* Elements of a row that a thread may hold: by the ops alone; by what is kept of each, too. */
 int64_t tile_most_of_ops(const Op *group);
 int64_t tile_most_a_thread(const Op *group);
-/* The same, where a thread may hold what columns come to beside a row (row_column_sweep.h). */
+/* The same, where a thread may hold what columns come to in addition to a row
+ * (row_column_sweep.h). */
 int64_t tile_most_held(const Op *group, const TilePlan *plan);
-/* Blocks of a multiprocessor, of so many threads each. */
+/* Blocks of a multiprocessor, of this many threads each. */
 int64_t tile_choose_blocks(Func *func, const Op *group, const TilePlan *plan, int64_t threads);
 /* Elements of a row that a block may hold. */
 int64_t tile_row_capacity(const Func *func, const TilePlan *plan);
@@ -118,11 +119,12 @@ typedef struct StreamTile {
     int64_t block, thread;
 } StreamTile;
 StreamTile tile_choose_stream(const Func *func, const Op *group, const TilePlan *plan);
-/* Does an element pass through so many operations that constants and temporaries fill registers? */
+/* Does an element pass through this many operations that constants and temporaries fill
+ * registers? */
 bool tile_has_long_functions(Func *func, const Op *group);
 /* The same, or does an element have an address or index of its own? */
 bool tile_is_heavy(Func *func, const Op *group);
-/* Are there addresses of single elements beside much arithmetic? */
+/* Are there addresses of single elements together with much arithmetic? */
 bool tile_gathers_amid_work(const Op *group);
 /* Is each element of a row a reduction of what is gathered? The addresses of all of them are kept
  * over the loop inside of the row. */
@@ -139,8 +141,8 @@ AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis);
  * known, or it is not alone. */
 const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                               DotTiling *tiles);
-/* Products of a block whose results are folded into one, beyond sums that go on in an accumulator;
- * 1: none are. */
+/* Products of a block whose results are folded into one, beyond sums that continue in an
+ * accumulator; 1: none are. */
 int64_t tile_folded_products(const TilePlan *plan);
 /* Why a tile has fewer columns where a thread holds two results: `folds`, or a step's and all's. */
 const char *tile_two_sums_reason(bool folds);
@@ -215,7 +217,7 @@ static inline int set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t l
         less = less / 2 / least * least;
     }
     tile_set_step(func, axis, turn == TURN_DEPTH ? AXIS_LOOP : AXIS_GRID, less,
-                  less < step ? "halved until a block has room for it" : reason);
+                  less < step ? "halved until a block has space for it" : reason);
     return times;
 }
 
@@ -226,7 +228,8 @@ static inline int64_t tiles_of(const AxisPlan *axis, int64_t step)
     return extent == INT64_MAX ? extent : ceil_div(extent, step);
 }
 
-/* A step beside one of another axis that holds all of it: tiles are as large as `usual` ones. */
+/* A step together with one of another axis that holds all of it: tiles are as large as `usual`
+ * ones. */
 static inline int64_t step_beside(const AxisPlan *other, int64_t step, int64_t usual, int64_t least)
 {
     int64_t beside = other && other->whole > usual ? step * usual / other->whole : step;

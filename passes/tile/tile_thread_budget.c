@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an element of a memory-bound group weighs: how many of them a thread may hold, by what is
- * kept of each, loaded beside it and done with it. */
+ * kept of each, loaded with it and done with it. */
 #include "passes/tile/tile_steps.h"
 
 #include "ir/memo.h"
@@ -16,7 +16,7 @@ enum {
     FOLD_THREAD = 8,     /* where an element is more than one register */
     PLACE_THREAD = 8,    /* where each element has an address of its own */
     HEAVY_OPS = 64,      /* of arithmetic */
-    STREAM_OPS = 96,     /* the same of so few streams that a thread has room for more elements, */
+    STREAM_OPS = 96,     /* the same of so few streams that a thread has space for more elements, */
     STREAMS = 3,         /* loads and stores, */
     GATHERED_BYTES = 12, /* on a CPU's stack: an element and its place */
     MAX_WINDOW = 64,     /* elements, beyond which it is walked */
@@ -72,7 +72,7 @@ static Memo *last_reads(Func *func, const Op *group)
     return last;
 }
 
-/* The most at any reduction of rows like this one's. `ends`: room for one count an op. */
+/* The most at any reduction of rows like this one's. `ends`: space for one count an op. */
 static int kept_at(const Op *group, const Op *reduce, const Memo *last, int *ends)
 {
     int kept = 0, most = 0;
@@ -190,7 +190,7 @@ int64_t tile_bytes_of_rows(const Op *group)
 }
 
 /* True if each element that the op gathers or scatters has an address of its own, or is more than
- * one register beside the registers of its indices. */
+ * one register in addition to the registers of its indices. */
 static bool has_places(const Op *op)
 {
     bool moves = op->kind == OP_GATHER || op->kind == OP_SCATTER;

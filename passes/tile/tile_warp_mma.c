@@ -22,7 +22,7 @@ enum {
 
 /* ---- what threads load ---- */
 
-/* How threads read an operand from memory: so many neighbours at once, 0: it is computed, and
+/* How threads read an operand from memory: this many neighbours at once, 0: it is computed, and
  * nothing is known; each at an address of its own, unless it is along a row. */
 typedef struct OperandRead {
     int64_t width;
@@ -69,8 +69,8 @@ static OperandRead operand_read(Func *func, const TilePlan *plan, int side,
     return found;
 }
 
-/* Registers for so many of its elements between global and shared memory. A register has those that
- * one access brings, as far as they fit. */
+/* Registers for this many of its elements between global and shared memory. A register has those
+ * that one access brings, as far as they fit. */
 static int64_t loaded_registers(const OperandRead *read, int64_t elements)
 {
     if (!read->width || read->is_async) {
@@ -155,7 +155,7 @@ static LoadedTile loaded_tile(Func *func, const TilePlan *plan, const AxisPlan *
                         .columns = n ? n->step : 1};
 }
 
-/* Does a thread have registers for what it loads of a step, beside what it multiplies? */
+/* Does a thread have registers for what it loads of a step, in addition to what it multiplies? */
 static bool fits_loaded(const Func *func, const TilePlan *plan, const LoadedTile *tile,
                         int64_t warps, int64_t depth)
 {

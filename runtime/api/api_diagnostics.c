@@ -40,7 +40,7 @@ static size_t count_warnings(void)
     return n;
 }
 
-/* "all" takes the room of every code. */
+/* "all" takes the place of every code. */
 static size_t allow(int *codes, size_t n, const char *text)
 {
     if (!text_equal(text, "all")) {

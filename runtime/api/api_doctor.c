@@ -224,7 +224,7 @@ static const char *describe_driver(Arena *arena, const Vendor *vendor, const Dev
 }
 
 /* A library without a card is of a package that another one wanted; a card's module without a
- * library, or a library that fails beside a card, is an installation that does not work. */
+ * library, or a library that fails with a card, is an installation that does not work. */
 static TesseraHealth driver_health(const Vendor *vendor, const DeviceProbe *probe)
 {
     bool node = access(vendor->node, F_OK) == 0, library = probe->library[0];

@@ -19,7 +19,7 @@ typedef struct Task {
 
 /* ---- the report ---- */
 
-/* The same again, telling of each pass; what it warns of was told the first time. */
+/* The same again, telling of each pass; what it warns of was reported the first time. */
 static bool compile_again(Compilation *c, Compilation *again, Listings *listings)
 {
     size_t told = c->work->diags.list.n;

@@ -167,7 +167,7 @@ static void add_entries(Search *s)
     }
 }
 
-/* Parameters that choose matrices, if a warning says that nobody knows them to be sorted. */
+/* Parameters that choose matrices, if a warning says that they are not known to be sorted. */
 static void add_facts(Search *s)
 {
     const Diags *diags = &s->c->work->diags;

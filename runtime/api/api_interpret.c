@@ -125,7 +125,8 @@ static bool run_interp(OracleTask *task)
 
 /* ---- steps of ranges ---- */
 
-/* The kernel as it runs on the target; NULL: it does not compile there, which is not told here. */
+/* The kernel as it runs on the target; NULL: it does not compile there, which is not reported
+ * here. */
 static const Func *scheduled(const Compilation *c, const char *target)
 {
     Diags *diags = &c->work->diags;

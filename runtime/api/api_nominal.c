@@ -24,7 +24,7 @@ enum {
 static const double MAX_COST = 0.3; /* seconds of a nominal machine, for all that is tried */
 static const double MIN_GAIN = 0.03;
 
-/* What is told of a size: short axes; rows that a block may hold; whole tiles. */
+/* What is known of a size: short axes; rows that a block may hold; whole tiles. */
 static const TesseraFact TOLD[] = {{.most = 64}, {.most = 1024}, {.multiple = 64}};
 
 static bool is_asked(const DimVar *var)

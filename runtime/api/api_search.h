@@ -12,7 +12,7 @@ typedef struct TesseraAxis {
     const char *const *values;
     size_t n_values;
     bool numbers;        /* else words */
-    const char *derived; /* what it is when nobody says; NULL: there is no such line */
+    const char *derived; /* what it is where the user gives none; NULL: there is no such line */
 } TesseraAxis;
 
 /* What there is to search. */
@@ -39,7 +39,7 @@ TESSERA_API TesseraStatus tessera_kernel_space(TesseraKernel *kernel, int thread
 
 /* What is known of a schedule without running it. */
 typedef struct TesseraPrediction {
-    bool fits;       /* a multiprocessor has room for a block */
+    bool fits;       /* a multiprocessor has space for a block */
     const char *why; /* it does not */
     double seconds;  /* by the model; 0: not known */
     double roof;     /* the least, by memory and arithmetic */

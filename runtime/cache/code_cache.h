@@ -39,7 +39,7 @@ typedef struct CacheKey {
 
 /* False: there is none. The arena holds the value. */
 bool cache_take(Cache *cache, Arena *arena, CacheKey key, Text *value);
-/* `about` is a line for people. Replaces what was there; makes room where the limit is reached. */
+/* `about` is a line for people. Replaces what was there; makes space where the limit is reached. */
 void cache_put(Cache *cache, CacheKey key, const char *about, const Text *value);
 
 /* Who makes an entry says so, so that others wait for it instead of making it, too: true at once,
@@ -48,7 +48,7 @@ void cache_begin(Cache *cache, CacheKey key, double seconds);
 void cache_end(Cache *cache, CacheKey key);
 
 typedef struct CacheState {
-    const char *folder; /* NULL: nobody knows where */
+    const char *folder; /* NULL: it is not known where */
     const char *why;    /* it is not used; NULL: it is */
     int64_t limit;
     uint64_t entries, bytes;
@@ -67,7 +67,7 @@ typedef struct CacheEntry {
 size_t cache_list(Cache *cache, Arena *arena, CacheEntry **entries);
 /* Reads all of them, removes those that are damaged; returns how many. */
 size_t cache_verify(Cache *cache, size_t *damaged);
-/* Those used last stay, up to so many bytes; returns how many went. Remains of writers that were
+/* Those used last stay, up to this many bytes; returns how many went. Remains of writers that were
  * killed go, too, once they are an hour old. */
 size_t cache_prune(Cache *cache, int64_t bytes);
 

@@ -20,7 +20,7 @@ static const CodegenTable *open_beside(Arena *arena, const char **why)
     void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) {
         *why = path ? arena_strdup(arena, dlerror())
-                    : arena_printf(arena, "%s is not beside libtessera", FILE_NAME);
+                    : arena_printf(arena, "%s is not next to libtessera", FILE_NAME);
         return NULL;
     }
     const CodegenTable *table = dlsym(library, CODEGEN_TABLE);

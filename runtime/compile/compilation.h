@@ -52,9 +52,9 @@ typedef struct Compilation {
     TileRetry *retry;        /* the function before `tile`; NULL: no pass has run */
     TuneChoices choices;     /* candidates that `tune` blocks list */
     int source;              /* its number among the sources of the diagnostics */
-    struct Listings *record; /* receives the IR after each pass; NULL: nobody wants it */
+    struct Listings *record; /* receives the IR after each pass; NULL: it is not wanted */
     const char *sorted;      /* a parameter that is taken to be in order, whatever the text says */
-    struct NestSource *nest; /* receives the launches as source; NULL: nobody wants them */
+    struct NestSource *nest; /* receives the launches as source; NULL: they are not wanted */
     const char *before;      /* the IR as it was last printed, for print_changed */
     bool stopped;            /* the passes ended early: stop_after, or a cancelled task */
     double flops;

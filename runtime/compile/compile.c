@@ -39,7 +39,7 @@ bool compilation_target(Compilation *c)
                                  near ? "no card '%s'" : "no target '%s'", name);
     if (near) {
         diag_help(&c->work->diags, diag,
-                  "cards of %s: %s; or 96x1500: so many multiprocessors, MHz", near->name,
+                  "cards of %s: %s; or 96x1500: this many multiprocessors, MHz", near->name,
                   target_cards(arena, near));
     } else if (like) {
         diag_help(&c->work->diags, diag, "did you mean '%s'? `tessera targets` lists all", like);

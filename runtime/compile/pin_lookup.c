@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the entry of a pin file that applies to a compilation. The file is looked for beside the
+/* Finds the entry of a pin file that applies to a compilation. The file is looked for next to the
  * source unless another is named; a file that cannot be used causes a warning only. */
 #include "runtime/compile/pin_lookup.h"
 
@@ -77,7 +77,7 @@ static bool parse(Compilation *c)
     }
     if (!pins_read(&quiet, arena, source, &pinned->pins)) {
         pinned->pins.n = 0;
-        /* A mistake in a pin file that was named is an error, in one that lies beside the
+        /* A mistake in a pin file that was named is an error, in one that lies next to the
          * source a warning. */
         const Diag *first = &quiet.list.items[0];
         Diag *diag = diag_warning(diags, ERR_PINS_UNUSED, first->span, "%s is not used: %s",
@@ -170,8 +170,8 @@ typedef struct Choice {
     bool later;
 } Choice;
 
-/* `bucket` NULL: sizes are not known yet. Where nobody says which device it will be, the part that
- * stands for the target comes before others. */
+/* `bucket` NULL: sizes are not known yet. Where it is not said which device it will be, the part
+ * that stands for the target comes before others. */
 static Choice choose(Compilation *c, const char *bucket)
 {
     Choice choice = {0};

@@ -42,7 +42,7 @@ const char *sizes_text(struct Compilation *c, const int64_t *sizes);
 /* "sm_90a"; the host's CPU by its name for LLVM. */
 const char *architecture_of(struct Compilation *c);
 
-/* Reads the file of pins, if there is one; false after an error. Without it nobody asks who the
+/* Reads the file of pins, if there is one; false after an error. Without it nothing asks who the
  * kernel is. It is parsed when it is used, so that the program's own sources come first. */
 bool pins_load(struct Compilation *c);
 /* For a compilation of the same again, here or elsewhere: the same text, whatever the file says

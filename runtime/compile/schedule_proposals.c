@@ -105,7 +105,8 @@ static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n,
     }
 }
 
-/* A tile is not worth it that has twice the elements of its axis, or more, which is of so many. */
+/* A tile is not worth it that has twice the elements of its axis, or more, which is of this
+ * many. */
 static int64_t most_tile(const Compilation *c, const ScheduleEntry *line, int64_t most)
 {
     for (size_t i = 0; i < c->options.n_sizes && text_equal(line->key, "tile"); i++) {

@@ -195,7 +195,7 @@ static bool give_quotient(Func *func, DimVar *var, const int64_t *sizes, bool *a
     return true;
 }
 
-/* Is it made of a size of which something is told? Then that is all that is known of it. */
+/* Is it made of a size of which something is known? Then that is all that is known of it. */
 static bool follows_told(const Func *func, const DimVar *var, const bool *told)
 {
     for (size_t i = 0; var->by > 0 && i < func->dimvars.n; i++) {

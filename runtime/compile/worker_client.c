@@ -27,7 +27,7 @@ extern char **environ;
 
 /* ---- where it is ---- */
 
-/* The one that is named, or $TESSERA_WORKER, or beside the library. NULL: nowhere. */
+/* The one that is named, or $TESSERA_WORKER, or next to the library. NULL: nowhere. */
 static const char *find_worker(const TesseraContext *context, Arena *arena)
 {
     const char *named =
@@ -102,7 +102,7 @@ static bool start(const char *worker, Run *run)
     return good;
 }
 
-/* Until it ends, or is ended: it took too long, or nobody wants it any more. */
+/* Until it ends, or is ended: it took too long, or it is not wanted any more. */
 static void wait_for(const TesseraContext *context, double seconds, Run *run)
 {
     struct timespec nap = {0, 200000};
@@ -207,7 +207,7 @@ static bool refuse_without(Compilation *c)
     Diag *diag = diag_failure(&c->work->diags, DIAG_ENVIRONMENT,
                               "compiling is to be done by a worker, and there is none");
     diag_help(&c->work->diags, diag,
-              "tessera-worker is looked for beside the library and in ../bin; "
+              "tessera-worker is looked for next to the library and in ../bin; "
               "$TESSERA_WORKER, or tessera_isolate, names one");
     return false;
 }

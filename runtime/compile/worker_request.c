@@ -65,7 +65,7 @@ static void serialize_text(Wire *wire, const char **text)
     }
 }
 
-/* How many there are; room for them where they are read. */
+/* How many there are; space for them where they are read. */
 static void *serialize_list(Wire *wire, const void *items, size_t *n, size_t bytes)
 {
     uint64_t count = *n;

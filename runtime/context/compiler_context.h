@@ -29,7 +29,7 @@ typedef struct CompilerState {
     TesseraIsolate isolate;
     double isolate_seconds; /* time limit of a worker; 0: the default */
     char *worker;           /* its path; NULL: it is searched for */
-    char *pins;             /* the pin file, or "off"; NULL: the one beside the source */
+    char *pins;             /* the pin file, or "off"; NULL: the one next to the source */
     struct TaskGate *gate;  /* api_tasks.c; NULL: no task yet */
     const atomic_bool
         *cancelled; /* whether the task of this context is; NULL: it is not a task's */

@@ -75,7 +75,7 @@ static void copy_diag(Arena *arena, const Diags *diags, const Diag *diag, Tesser
     copy_places(arena, diags, diag, out);
 }
 
-/* What was told before is gone, also when this fails. */
+/* What was reported before is gone, also when this fails. */
 void context_store_diagnostics(TesseraContext *context, const Diags *diags)
 {
     jmp_buf guard;

@@ -20,7 +20,7 @@ typedef struct Cuda {
 /* True when the call succeeded. `what`: the kernel or thing that it was for; may be empty. */
 bool cuda_check(const Cuda *cuda, CuResult result, const char *call, const char *what,
                 DeviceError *error);
-/* The same of a call that waits for what was launched: a kernel's fault is told there. */
+/* The same of a call that waits for what was launched: a kernel's fault is reported there. */
 bool cuda_check_wait(Device *device, CuResult result, const char *call, DeviceError *error);
 
 typedef struct CudaEntered {

@@ -21,8 +21,8 @@ bool plan_eval(const PlanExpr *expr, const int64_t *sizes, int64_t *out);
 bool plan_solve(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceError *error);
 /* How many blocks: the product over the axes. False on overflow. */
 bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks);
-/* How many of them are launched on a device of so many multiprocessors: a persistent launch has no
- * more than are there at once, unless each would have too much to do. */
+/* How many of them are launched on a device of this many multiprocessors: a persistent launch has
+ * no more than are there at once, unless each would have too much to do. */
 int64_t plan_resident(const PlanLaunch *launch, int64_t blocks, int64_t units);
 /* Of a contiguous tensor. False when it is more than a process can address. */
 bool plan_bytes(const DeviceTensor *tensor, size_t *bytes);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Nobody wonders why a file that is not there cannot be opened. */
+/* No one wonders why a file that is not there cannot be opened. */
 static bool is_absence(const char *why, const char *name)
 {
     return strncmp(why, name, strlen(name)) == 0 && strstr(why, "No such file");

@@ -122,7 +122,8 @@ typedef struct PlanLaunch {
     int cluster;        /* blocks of a cluster; 1: none */
     int workers;        /* CPU: threads that share the blocks at most; 0: all */
     bool dependent;  /* it may begin before what was launched before it is done: it waits itself */
-    bool concurrent; /* it does not wait before it touches memory: it runs beside that before it */
+    bool concurrent; /* it does not wait before it touches memory: it runs at the same time as that
+                        before it */
     int n_args;
     PlanArg *args; /* the kernel's parameters in order. CPU symbols instead are
                       void f(void *const *args, int64_t first, int64_t last): args[i] points to

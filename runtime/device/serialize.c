@@ -69,7 +69,7 @@ void serialize_text(Serializer *way, const char **text)
     }
 }
 
-/* How many items follow; when reading, room for them. Each takes 8 bytes at least. */
+/* How many items follow; when reading, space for them. Each takes 8 bytes at least. */
 void *serialize_items(Serializer *way, void *items, int *n, size_t size)
 {
     serialize_int(way, n, 0, INT32_MAX);

@@ -22,7 +22,7 @@ void serialize_int(Serializer *way, int *value, int least, int most);
 void serialize_bool(Serializer *way, bool *value);
 /* May be NULL. */
 void serialize_text(Serializer *way, const char **text);
-/* How many items follow; when reading, room for them. Each takes 8 bytes at least. */
+/* How many items follow; when reading, space for them. Each takes 8 bytes at least. */
 void *serialize_items(Serializer *way, void *items, int *n, size_t size);
 
 #endif

@@ -40,7 +40,7 @@ void access_request(Tally *tally, AccessReport *report, WarpRequest *request, do
 /* A thread's part of a tile: runs of `length` registers along an axis. */
 int tile_run_length(Type type, int axis, int64_t most);
 bool tile_run_starts(Type type, int axis, int reg, int length);
-/* A bit for each lane, or warp of so many, that holds what one with a 0 there holds, too. */
+/* A bit for each lane, or warp of this many, that holds what one with a 0 there holds, too. */
 uint32_t tile_copies(const Layout *layout, LayoutIn in, int count);
 bool tile_inside(Type type, const int32_t *coords);
 /* A slot of the shared memory that is accessed; an_shared_offset then gives an element's place. */

@@ -440,7 +440,7 @@ static void bound(Report *report, LaunchReport *launch)
     } else if (r->matrix_flops > r->flops) {
         note(report, launch, FINDING_MATRIX,
              "bound by the matrix units: what takes longer than the least time is filling and "
-             "draining pipelines, and work beside products");
+             "draining pipelines, and work in addition to products");
     } else if (launch->product.op && dtype_is_int(launch->product.op->results[0]->type->dtype)) {
         note(report, launch, FINDING_ORDINARY,
              "bound by products of integers on the ordinary units: matrix units multiply those of "

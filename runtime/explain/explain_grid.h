@@ -13,7 +13,7 @@ typedef struct Grid {
     int64_t tiles[MAX_RANK]; /* of a cluster's axis: the cluster's, some of which may be empty */
 } Grid;
 
-/* Of a walk over so many elements; step 0: element by element. */
+/* Of a walk over this many elements; step 0: element by element. */
 int64_t steps_over(int64_t extent, int64_t step);
 
 /* False: its sizes are not known. */

@@ -125,7 +125,7 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
     }
     text_printf(out,
                 "<h3>Accesses</h3><p class=soft>Requests are of %ss; a sector is %d bytes, "
-                "and the column beside it says how many times those needed if the bytes lay "
+                "and the column next to it says how many times those needed if the bytes lay "
                 "side by side. Shared memory serves each bank once a turn: conflicts are "
                 "further turns.</p>",
                 warp_words(report->target), report->card ? report->target->sector_bytes : 32);
@@ -187,7 +187,7 @@ static void cost(const Report *report, const LaunchReport *launch, Text *out)
     scaled_words(out, r->asked_written, "B written");
     text_add(out, "<tr><td>arithmetic<td>");
     scaled_words(out, r->matrix_flops, "FLOP on matrix units, ");
-    scaled_words(out, r->flops, "FLOP beside them");
+    scaled_words(out, r->flops, "FLOP in addition to them");
     if (report->card) {
         text_add(out, "<tr><td>at least<td>");
         seconds_words(out, r->memory_seconds);

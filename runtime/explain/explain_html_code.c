@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The source beside the code it becomes. Each line of a listing has the class l<source line>; the
+/* The source next to the code it becomes. Each line of a listing has the class l<source line>; the
  * page's script highlights all lines of a class. */
 #include "runtime/explain/explain_html.h"
 

@@ -261,7 +261,7 @@ static int count_before(const char *block, const char *upto, size_t upto_n)
     return before;
 }
 
-/* The entry of `block` with this key that has so many others with it before. */
+/* The entry of `block` with this key that has this many others with it before. */
 static const char *find_entry(const char *block, const char *key, size_t key_n, int nth, size_t *n)
 {
     for (const char *entry; (entry = next_entry(&block, n));) {

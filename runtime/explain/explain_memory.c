@@ -357,7 +357,7 @@ static void trace_block(BlockTrace *trace, const Block *block)
 /* ---- the launch ---- */
 
 /* Rounds of as many blocks as there are at once; of persistent ones, of their tiles. False: not to
- * the end, from where what is read is taken to go on alike. */
+ * the end, from where what is read is taken to continue alike. */
 static bool trace_rounds(BlockTrace *trace, const LaunchReport *launch, int64_t tiles, int64_t room,
                          Moved *all)
 {

@@ -16,8 +16,8 @@ static int up(int n, int step)
     return (n + step - 1) / step * step;
 }
 
-/* Registers of a thread beside what loops carry; beside the widest value where none do, of which
- * the compiler keeps one. */
+/* Registers of a thread in addition to what loops carry; in addition to the widest value where none
+ * do, of which the compiler keeps one. */
 enum { BESIDE = 24, BESIDE_ROWS = 20 };
 
 typedef struct Held {

@@ -41,7 +41,7 @@ typedef struct GroupsCost {
     double matrix, lanes; /* cycles of the matrix units, and of work on elements, each alone */
 } GroupsCost;
 bool groups_cost(const Report *report, const LaunchReport *launch, GroupsCost *cost);
-/* Cycles of the lanes for the operations on so many elements of such products. */
+/* Cycles of the lanes for the operations on this many elements of such products. */
 double groups_work(const Machine *machine, double elements);
 /* Where warps multiply by themselves what they have computed from another product, they do one
  * after the other, and others of their scheduler fill that. `alone`: by predict_pipes.c, which

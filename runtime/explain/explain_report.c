@@ -286,8 +286,8 @@ static int64_t row_stride(const EvalPoint *context, const Op *load, int axis)
     return 0;
 }
 
-/* A tile that is walked across its rows opens a cache line for each: where a cache has not room for
- * as many, each element brings one from the next, else each line comes once. */
+/* A tile that is walked across its rows opens a cache line for each: where a cache has not space
+ * for as many, each element brings one from the next, else each line comes once. */
 static void tally_transposed(const Machine *core, const EvalPoint *context, const Op *op,
                              double times, CpuReport *cpu)
 {
@@ -315,8 +315,8 @@ static void tally_transposed(const Machine *core, const EvalPoint *context, cons
     cpu->far_line_bytes += second ? 0 : each / 2 + each / 2 / (rows <= core->tlb_pages ? line : 1);
 }
 
-/* Of a CPU: loops over what is reduced and stored; how runs begin, but for those that go on where
- * the step before has ended. Comparing, which keeps NaN, takes longer than adding. */
+/* Of a CPU: loops over what is reduced and stored; how runs begin, but for those that continue
+ * where the step before has ended. Comparing, which keeps NaN, takes longer than adding. */
 static void tally_cpu(const Machine *core, const EvalPoint *context, const Op *op, double times,
                       CpuReport *cpu)
 {

@@ -308,7 +308,7 @@ typedef struct Report {
     Hints hints;                /* changes by which the model expects less time; by whoever tries */
     const char *nominal; /* what prices took sizes for that are not given; NULL: all are */
     const char *fact;    /* what would change the plan, and to what effect; NULL: none */
-    const struct Report *other; /* of another schedule, which the HTML page sets beside it */
+    const struct Report *other; /* of another schedule, which the HTML page sets next to it */
 } Report;
 
 void report_make(const ReportInput *input, Report *report);

@@ -2,8 +2,8 @@
 /* Executes the ops of the pipelined loops of all roles step by step, each op as long as the rates
  * of the reference device say, and notes when what happens. An mbarrier's phase of a step completes
  * when all arrivals of that step have come; a role that waits for one that has not stops, and the
- * others go on. The warp groups of a consumer are simulated one by one: they share the matrix unit
- * and the lanes, and each has its part of the tile.
+ * others continue. The warp groups of a consumer are simulated one by one: they share the matrix
+ * unit and the lanes, and each has its part of the tile.
  *
  * The rates alone leave out what units add to one another's work, which the model that predicts the
  * launch's time knows. All that keeps a unit busy is therefore stretched until a step takes in the
@@ -276,7 +276,7 @@ static const Op *next_op(const Agent *agent, const Op *op)
     return op->next;
 }
 
-/* The role's next op; others may then go on. */
+/* The role's next op; others may then continue. */
 static void advance(Simulation *s, Agent *agent)
 {
     agent->waits = !run_op(s, agent, agent->at);
@@ -388,8 +388,8 @@ static const char *role_name(const Simulation *s, const Busiest *found, int nth,
     return found->copies ? "producer" : "role";
 }
 
-/* A role in `block` of so many warps, 0: of all; false: it has no such loop, which is no reason to
- * give up. */
+/* A role in `block` of this many warps, 0: of all; false: it has no such loop, which is no reason
+ * to give up. */
 static bool add_agents_of(Simulation *s, Block *block, int64_t warps)
 {
     Busiest found = {0};

@@ -23,7 +23,7 @@ struct Level2 {
         Touch *items;
         size_t n, cap;
     } noted;
-    Touch *sorted; /* room for sorting them */
+    Touch *sorted; /* space for sorting them */
     size_t room;
 };
 

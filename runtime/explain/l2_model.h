@@ -20,7 +20,7 @@ typedef struct Touch {
 
 typedef struct Level2 Level2;
 
-/* `rate`: one line of so many is followed, a power of two. */
+/* `rate`: one line of this many is followed, a power of two. */
 Level2 *level2_new(Arena *arena, int64_t bytes, int64_t rate);
 /* A block touches [from, end); notes what of it is followed. */
 void level2_note(Level2 *level2, float at, int64_t from, int64_t end, bool writes);

@@ -11,7 +11,7 @@
 
 enum { PLACES = 1 << 14, PROBES = 8 };
 
-/* What tells loads apart; places of lanes that do not take part are 0. */
+/* What distinguishes loads; places of lanes that do not take part are 0. */
 typedef struct Key {
     const Value *memory;
     uint64_t active, guard;

@@ -12,7 +12,7 @@ typedef struct LoadDedup LoadDedup;
 LoadDedup *seen_new(Arena *arena);
 /* Another round begins. */
 void seen_forget(LoadDedup *seen);
-/* Was this load made since? Remembers it otherwise, as far as there is room. */
+/* Was this load made since? Remembers it otherwise, as far as there is space. */
 bool seen_again(LoadDedup *seen, const Op *op, const Value *memory, int warp,
                 const WarpRequest *request);
 

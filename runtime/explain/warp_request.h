@@ -6,7 +6,7 @@
 #include "runtime/explain/explain_report.h"
 
 void request_add(WarpRequest *request, int lane, int64_t at);
-/* Sectors of so many bytes that hold what it asks for; `least`: if that lay side by side. */
+/* Sectors of this many bytes that hold what it asks for; `least`: if that lay side by side. */
 int request_sectors(const WarpRequest *request, int sector, int *least);
 /* Turns that shared memory takes: lanes come in groups that ask for 128 bytes at most, and each
  * group takes a turn for each word of its busiest bank. `least`: a turn a group. Two groups come

@@ -124,7 +124,7 @@ TesseraStatus tessera_memory(TesseraDevice *device, TesseraMemory *memory)
     return TESSERA_OK;
 }
 
-/* ---- what nobody gave back ---- */
+/* ---- what was not given back ---- */
 
 TesseraStatus tessera_memory_list(TesseraDevice *device, const TesseraAllocation **list, size_t *n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes pin files, which hold measured schedules beside a source. The writer sorts the
+/* Reads and writes pin files, which hold measured schedules next to a source. The writer sorts the
  * entries and keeps comments, so that changes look small in version control. */
 #include "runtime/pins/pin_file.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pin files: measured schedules, stored beside the source that they are for. The format is text
+/* Pin files: measured schedules, stored next to the source that they are for. The format is text
  * made for version control: one entry per kernel, types, device and size bucket, in an order that
  * does not depend on the writer.
  *

@@ -23,8 +23,8 @@ bool bucket_same(const Bucket *a, const Bucket *b);
 
 /* "M=2049..4096%64"; without what divides where that is 1. */
 void bucket_print(const char *name, const Bucket *bucket, Text *out);
-/* The next of "K=…, M=…" at *at, which goes on behind it; the arena holds the name. False: there is
- * none, or it is no bucket that there is. */
+/* The next of "K=…, M=…" at *at, which continues behind it; the arena holds the name. False: there
+ * is none, or it is no bucket that there is. */
 bool bucket_read(Arena *arena, const char **at, const char **name, Bucket *bucket);
 
 #endif

@@ -155,7 +155,7 @@ FAULTS = [
       %d = mul %a, %h : f32[%m]
       yield %d
     } : f32[%m]
-    store %y[%m], %r guard=[1]"""), "whether a loop goes on depends on padding"),
+    store %y[%m], %r guard=[1]"""), "whether a loop continues depends on padding"),
     ("padding that is printed", padded("""%t1 = const value=1 : bool[%m]
     print %t1 text="here" """), "whether it says something depends on padding"),
     ("what no block leaves", func(WORDS, """launch dims=[1] steps=[2] {
