@@ -52,7 +52,7 @@ void hopper_cluster_wait(GpuEmitter *em)
 }
 
 /* All of a barrier's bytes are one generation, which its own thread opens. Bytes may come before:
- * the generation ends only when it was opened too. Behind the meeting, since racecheck takes what
+ * the generation ends only when it was opened too. Behind the barrier, since racecheck takes what
  * makes a barrier for another lane's work: it is of the warp's uniform path. */
 void hopper_cluster_expect(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes)
 {

@@ -127,7 +127,7 @@ inline Result<Done> done(const TesseraContext *context, TesseraStatus status)
     return status == TESSERA_OK ? Result<Done>(Done{}) : failure_of(context, status);
 }
 
-/* What all handles are: the object, with what it needs kept beside its deleter. */
+/* What all handles are: the object, with what it needs next to its deleter. */
 template <class T> class Handle {
 public:
     Handle() = default;
@@ -298,7 +298,7 @@ public:
     }
     void sync(void *stream = nullptr) const { try_sync(stream).value(); }
 
-    /* Memory for so many elements. */
+    /* Memory for this many elements. */
     template <class T> Result<Buffer<T>> try_alloc(std::size_t n) const;
     template <class T> Buffer<T> alloc(std::size_t n) const;
 
@@ -462,7 +462,7 @@ public:
     void reserve(void *stream) const { try_reserve(stream).value(); }
     std::size_t workspace() const { return tessera_workspace_size(get()); }
 
-    /* Seconds that so many launches take, back to back. */
+    /* Seconds that this many launches take, back to back. */
     Result<double> try_time(int times = 1, void *stream = nullptr) const
     {
         double seconds = 0;

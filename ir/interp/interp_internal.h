@@ -440,7 +440,7 @@ void interp_barrier(InterpRun *run, const Op *op);
 bool interp_is_sync(OpKind kind);
 /* False: blocked; the op is to be tried again. */
 bool interp_async(InterpRun *run, const Op *op);
-/* The threads of the agent at work meet. */
+/* The threads of the agent at work synchronize. */
 void async_sync(InterpRun *run);
 /* One bulk load in flight arrives; false when there is none. */
 bool async_complete_one(InterpRun *run);

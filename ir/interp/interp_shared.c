@@ -383,7 +383,7 @@ const char *shared_change(InterpRun *run, Shared *shared, int64_t at)
     return NULL;
 }
 
-/* A reduction over warps writes its scratch, meets, reads it, and meets again. */
+/* A reduction over warps writes its scratch, synchronizes, reads it, and synchronizes again. */
 void interp_scratch(InterpRun *run, const Op *op, Access access)
 {
     View view = shared_view(run, op, access);

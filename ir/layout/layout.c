@@ -33,7 +33,7 @@ void layout_next_lane(const Layout *layout, uint32_t lane, int32_t *coords)
 
 bool layout_parts_shared(int results, int parts)
 {
-    enum { MAX_PARTS = 32 }; /* that a thread reads by itself in the time of a meeting */
+    enum { MAX_PARTS = 32 }; /* that a thread reads by itself in the time of a barrier */
     return parts > 1 && results * parts > MAX_PARTS;
 }
 

@@ -82,7 +82,7 @@ static bool find_sequence(Op *copy, Op **ops)
 
 typedef struct Role {
     int groups;
-    int syncs, stores; /* of a sequence each copy has two meetings and a store */
+    int syncs, stores; /* of a sequence each copy has two barriers and a store */
     int64_t steps;     /* iterations of a tile: the maximum through nested loops */
     bool adds;         /* threads add partial sums to an accumulator */
     bool plain;

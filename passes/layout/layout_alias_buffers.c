@@ -13,9 +13,9 @@
  *     }                                    }
  *
  * Of two buffers of one type that one block of ops fills as a whole and then reads, the first
- * one's last use lies before the second one is filled, and threads meet between. Since they are one
- * value then, `eliminate_barriers` keeps those meetings. Copies that run in parallel with the code
- * (bulk, async) are left alone. */
+ * one's last use lies before the second one is filled, and threads synchronize between. Since they
+ * are one value then, `eliminate_barriers` keeps those barriers. Copies that run in parallel with
+ * the code (bulk, async) are left alone. */
 #include "passes/layout/assign_layouts.h"
 
 /* Where a buffer is used: by ops of one block, or by ops in their regions. */

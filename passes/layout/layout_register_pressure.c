@@ -4,7 +4,7 @@
  * it carries. Their sum, at the product where it is greatest, must fit a thread.
  *
  * Without products it decides how many blocks share a multiprocessor: code is reordered between
- * branches and meetings only, so what lives across one is held as a whole. */
+ * branches and barriers only, so what lives across one is held as a whole. */
 #include "ir/ir_errors.h"
 #include "ir/op_axes.h"
 #include "ir/schedule.h"
@@ -185,7 +185,7 @@ static int64_t registers_there(LayoutPass *pass, const Op *product)
     return layout_launch_registers(pass, layout_warps(pass, product->parent));
 }
 
-/* ---- at a branch or a meeting ---- */
+/* ---- at a branch or a barrier ---- */
 
 /* True for an op with a branch: a division checks quotients, and computes some again. */
 static bool branches(LayoutPass *pass, const Op *op)

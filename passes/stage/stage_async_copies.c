@@ -13,11 +13,11 @@
  *                                          copy_commit
  *                                          yield dot %sa[%i], %sb[%i], %c, %i + 1
  *
- * (Three slots.) Threads meet once a step, when each has waited for what it has copied itself for
- * that step: so all of a slot is there, and all have read the slot of the step before, which is
- * the one that is filled next. Each step commits a group, if only an empty one, so that the number
- * of groups behind the one that a step needs is always the same; a loop of fewer steps than slots
- * waits for all before it begins. */
+ * (Three slots.) Threads synchronize once a step, when each has waited for what it has copied
+ * itself for that step: so all of a slot is there, and all have read the slot of the step before,
+ * which is the one that is filled next. Each step commits a group, if only an empty one, so that
+ * the number of groups behind the one that a step needs is always the same; a loop of fewer steps
+ * than slots waits for all before it begins. */
 #include "passes/stage/stage.h"
 
 #include "ir/memo.h"
@@ -159,8 +159,8 @@ static void look_at_product(Op *op, void *user)
     }
 }
 
-/* A loop of which a part passes through registers meets for that in any case, and gains by loading
- * all of it a step ahead (stage_register_prefetch.c). */
+/* A loop of which a part passes through registers synchronizes for that in any case, and gains by
+ * loading all of it a step ahead (stage_register_prefetch.c). */
 bool stage_can_copy(const StageContext *s, const StagedOperand *item)
 {
     const ScheduleEntry *line = schedule_user_entry(s->func, "copy", "");

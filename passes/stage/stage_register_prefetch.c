@@ -11,8 +11,8 @@
  *                                          yield %d, %i + 1
  *                                        %r = if lo < hi { dot %sa[%j], %sb[%j], %s } else { %s }
  *
- * Two slots of shared memory: what is stored was read a step ago, and threads meet once a step.
- * Groups of warps settle their product before they store, and fence what they stored.
+ * Two slots of shared memory: what is stored was read a step ago, and threads synchronize once a
+ * step. Groups of warps settle their product before they store, and fence what they stored.
  * What is worked out between a load and its product comes behind the products. Only for loops in
  * which the products' operands, and nothing else, follow from the step. */
 #include "passes/stage/stage.h"

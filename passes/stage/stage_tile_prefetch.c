@@ -10,8 +10,8 @@
  *                                                 … store %y[%m, %n], %r } } }
  *
  * A cluster's blocks hold as much as registers do, so that one or two share a multiprocessor: while
- * they meet, nothing would be on its way. A cluster walks a few tiles, not its share of all of
- * them: how many clusters run at once follows from which multiprocessors a device has, and what
+ * they synchronize, nothing would be on its way. A cluster walks a few tiles, not its share of all
+ * of them: how many clusters run at once follows from which multiprocessors a device has, and what
  * ends early makes space. */
 #include "passes/stage/stage.h"
 #include "support/int_math.h"
@@ -29,7 +29,7 @@ enum {
     RUN_BYTES = 128,    /* a line: tiles of half a line come slower than threads load them */
 };
 
-/* Ops that roles may do: they meet by the role's own barriers alone. */
+/* Ops that roles may do: they synchronize by the role's own barriers alone. */
 static bool is_usual(const Op *op)
 {
     bool moves = op->kind == OP_LOAD || op->kind == OP_STORE || op->kind == OP_CLUSTER_REDUCE;

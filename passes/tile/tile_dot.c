@@ -385,7 +385,7 @@ static const char *depth_reason(const Func *func, const MatrixInstr *unit, bool 
         return "no factor of an operand changes in it";
     }
     if (bytes > func->target->shared_row) {
-        return "rows of swizzled shared memory; small tiles meet less often";
+        return "rows of swizzled shared memory; small tiles synchronize less often";
     }
     return bytes == func->target->shared_row ? "one 128-byte row of swizzled shared memory"
                                              : "half a 128-byte row of swizzled shared memory";

@@ -122,8 +122,8 @@ static bool has_part_only(const TileEmitter *e, const Op *op)
            (chained && has_part_only(e, before));
 }
 
-/* What the blocks of a cluster have of it together: they meet once for all axes, behind the last of
- * them, with the little that is left. */
+/* What the blocks of a cluster have of it together: they synchronize once for all axes, behind the
+ * last of them, with the little that is left. */
 static Value *combined(const TileEmitter *e, EmitFrame *frame, const Op *op, Value *own)
 {
     bool shared = has_part_only(e, op) && !reduced_on(e, op);

@@ -154,7 +154,8 @@ int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m
     }
     plan->warps = min_i64(256 / func->target->warp,
                           power_of_two_at_most(product_threads(m, n) / func->target->warp));
-    /* Rings of large tiles: threads meet, and wait for what they read first, half as often. */
+    /* Rings of large tiles: threads synchronize, and wait for what they read first, half as
+     * often. */
     int64_t depth = product_depth(func, plan->dot) * (is_gpu(func) && cols > 128 ? 2 : 1);
     if (is_gpu(func) && m && n && plan->n_dots == 1) {
         plan->split_k = slices_of_k(func, plan, m, n, depth);

@@ -13,7 +13,7 @@ enum {
     SMALL_BLOCK = 128,     /* accesses of 16 bytes: worth a block, if it is a row */
     BEGIN_BLOCKS = 8,      /* of a multiprocessor, without which nothing begins too slowly */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
-    MAX_MEETING = 512,     /* threads of a row: more would take long to meet */
+    MAX_MEETING = 512,     /* threads of a row: more would take long to synchronize */
     LOOPED_THREAD = 16,    /* where a loop carries as many in addition to those of its step */
     TURNED_THREAD = 64,    /* bytes of a turned tile that a thread holds */
     LOOP_THREAD = 2, /* elements that loop for themselves: a thread continues until all are done */
@@ -45,7 +45,8 @@ static int64_t loop_step(const Func *func, const TilePlan *plan)
 }
 
 /* Threads that hold a row. A long one of 16-bit elements has many of them a byte, and the work on
- * them is what takes time: with more a thread fewer threads meet, and more blocks overlap. */
+ * them is what takes time: with more a thread fewer threads synchronize, and more blocks
+ * overlap. */
 static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
 {
     int64_t most = tile_most_a_thread(group);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows that a cluster of blocks holds together (PTX ISA, "Cooperative thread arrays in a cluster"):
- * each has a part of the row in its registers, and they meet in each other's shared memory for what
- * the row is reduced to. The row is read once. */
+ * each has a part of the row in its registers, and they communicate through each other's shared
+ * memory for what the row is reduced to. The row is read once. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 

@@ -126,7 +126,7 @@ static int axes_beside(const TilePlan *plan, const Value *value, const AxisPlan 
 
 /* Is what is reduced along the axis made for pairs of what is read, as of the coordinates of points
  * of which each meets all others? Written out, the coordinates are registers; a tile with an axis
- * of few elements would leave lanes idle and meet in shared memory. */
+ * of few elements would leave lanes idle and communicate through shared memory. */
 static bool is_of_pairs(const Op *group, const TilePlan *plan, const AxisPlan *axis)
 {
     int reduced = 0, read = 0;

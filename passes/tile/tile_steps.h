@@ -11,7 +11,7 @@
 
 enum {
     THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
-    ROW_ELEMENTS = 32,        /* the same where rows are reduced: fewer threads to meet */
+    ROW_ELEMENTS = 32,        /* the same where rows are reduced: fewer threads to synchronize */
     MAX_ROW_LOADS = 2,        /* of a row: more are in flight together, in registers */
     ACCESS_BYTES = 16,        /* of one access of a thread */
     TURNED_BYTES = 32768,     /* of a tile that goes through shared memory to change its order */
