@@ -151,6 +151,15 @@ static const PassConstraint CONSTRAINTS[] = {
     {"raise_to_dot", "cascade_reductions",
      "cascade_reductions computes the dot of a maximum's terms tile by tile; as a sum of products "
      "it is a reduction of another axis, and stays in memory"},
+    {"cascade_reductions", "sum_thin_dots",
+     "cascade_reductions computes the scores of one query tile by tile, as it does those of many; "
+     "it finds them by their dot"},
+    {"sum_thin_dots", "repack_pitched",
+     "repack_pitched would copy a column, whose rows have one element, so that they are aligned"},
+    {"sum_thin_dots", "swap_ab",
+     "swap_ab would transpose a product of one column, for tiles whose columns do not exist"},
+    {"sum_thin_dots", "fuse",
+     "a thin dot would have a grid and tiles of its own, most of which are empty"},
     {"cascade_reductions", "expand_functions",
      "cascade_reductions recognizes an exponential by its name; expanded, it is shifts and "
      "polynomials"},
