@@ -135,6 +135,23 @@ static Value *front_of(StripMine *mine, Builder *b, Value *tile)
     return strip;
 }
 
+/* How many registers share the bits of an index, or a comparison with the end, follows from where
+ * the range starts and ends: a strip does so at multiples of its width, not of the tile's. */
+static void limit_vector(const StripMine *mine, Op *copy, const Op *op)
+{
+    bool counts = op->kind == OP_INDEX || op->kind == OP_MASK;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    int64_t given = op_int(op, ATTR_VECTOR, 1), vector = given;
+    if (counts && poly_as_range(op->results[0]->type->dims[axis]) == mine->range) {
+        while (mine->width % vector) {
+            vector /= 2;
+        }
+    }
+    if (vector < given) {
+        op_set_int(mine->func, copy, ATTR_VECTOR, vector);
+    }
+}
+
 static void clone_strip(StripMine *mine, Builder *b, const Op *op)
 {
     for (int i = 0; i < op->n_operands; i++) {
@@ -150,6 +167,7 @@ static void clone_strip(StripMine *mine, Builder *b, const Op *op)
     for (int i = 0; i < op->n_results; i++) {
         copy->results[i]->type = strip_type(mine, op->results[i]->type);
     }
+    limit_vector(mine, copy, op);
 }
 
 /* The slot of a strip: the buffer has as many as the tile has strips, for each that it had. */
