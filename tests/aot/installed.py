@@ -138,7 +138,7 @@ def main():
             env = [*mock("cuda"), ("TESSERA_CACHE", work / "kept")]
             task = ("run", ROOT / "examples/add.tile", "--size", "N=64", "--device")
             for program, device, want, words in (
-                    (apart, "cuda", 3, "is not beside libtessera"), (prefix, "cuda", 0, "out:"),
+                    (apart, "cuda", 3, "is not next to libtessera"), (prefix, "cuda", 0, "out:"),
                     (apart, "cuda", 0, "out:"), (apart, "cpu", 3, "no machine code can be made")):
                 expect(run(program / "bin/tessera", *task, device, want=want, env=env), words)
             expect(run(apart / "bin/tessera", "doctor", want=3), "compiler  broken")
