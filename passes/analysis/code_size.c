@@ -12,6 +12,7 @@
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
 #include "passes/analysis/axis_dependence.h"
+#include "passes/analysis/code_overlap.h"
 #include "passes/analysis/code_registers.h"
 #include "support/hash_table.h"
 #include "support/int_math.h"
@@ -178,6 +179,7 @@ typedef struct Numbering {
     Arena *arena;
     Memo *varies;
     HashTable ops;
+    CodeOverlap overlap;
 } Numbering;
 
 typedef struct NumberedOp {
@@ -205,6 +207,23 @@ static bool computes_alike(const void *item, const void *key)
         }
     }
     return true;
+}
+
+static bool is_loop(const Op *op)
+{
+    return op && (op->kind == OP_FOR || op->kind == OP_WHILE);
+}
+
+/* True if it stands in a loop, and is made of nothing that changes from round to round. */
+static bool is_invariant(const CodeSize *size, const Op *op)
+{
+    bool same = is_loop(op->parent->parent) && is_numbered(op);
+    for (int i = 0; i < op->n_operands && same; i++) {
+        const Value *value = op->operands[i];
+        const Block *made = value->def ? value->def->parent : value->block;
+        same = made != op->parent || size->invariant[value->id];
+    }
+    return same;
 }
 
 /* A division of few elements, for which the assembler calls a function where operands are extreme.
@@ -243,6 +262,9 @@ static void number_values(Numbering *n, const Block *block)
             *first = *first ? *first : op;
             note_guards(size, op);
         }
+        if (op->kind == OP_GATHER) {
+            size->fresh[op->results[0]->id] = code_fresh_share(&n->overlap, op);
+        }
         if (is_numbered(op)) {
             uint64_t hash = hash_word((uint64_t)op->kind, (uintptr_t)op->results[0]->type);
             for (int i = 0; i < op->n_operands; i++) {
@@ -255,6 +277,10 @@ static void number_values(Numbering *n, const Block *block)
             } else {
                 table_add(n->arena, &n->ops, hash, arena_copy(n->arena, &key, sizeof key));
             }
+        }
+        code_note_places(&n->overlap, op);
+        if (op->n_results == 1) {
+            size->invariant[op->results[0]->id] = is_invariant(size, op);
         }
         for (int i = 0; i < op->n_regions; i++) {
             number_values(n, op->regions[i]);
@@ -269,13 +295,18 @@ CodeSize an_code_size(Func *func, const Op *launch)
     CodeSize size = {.func = func,
                      .taken = ARENA_ARRAY(arena, bool, func->n_values),
                      .same = ARENA_ARRAY(arena, uint32_t, func->n_values),
+                     .invariant = ARENA_ARRAY(arena, bool, func->n_values),
+                     .fresh = ARENA_ARRAY(arena, double, func->n_values),
                      .varies = ARENA_ARRAY(arena, unsigned, func->n_values),
                      .first = ARENA_ARRAY(arena, const Op *, func->n_values),
                      .guarded = ARENA_ARRAY(arena, const Op *, func->n_values)};
     for (uint32_t id = 0; id < func->n_values; id++) {
         size.same[id] = id;
     }
-    Numbering numbering = {.size = &size, .arena = arena, .varies = memo_open(func)};
+    Numbering numbering = {.size = &size,
+                           .arena = arena,
+                           .varies = memo_open(func),
+                           .overlap = code_overlap_new(func, &size)};
     number_values(&numbering, block);
     memo_close(numbering.varies);
     mark_taken(&size, block);
@@ -342,8 +373,15 @@ static double rows_of(const Value *moved)
     return rows;
 }
 
+/* The part of an access's elements that no other one brings. */
+static double fresh_share(const CodeSize *size, const Op *op)
+{
+    return op->kind == OP_GATHER ? size->fresh[op->results[0]->id] : 1;
+}
+
 /* Comparisons of an access: of each element or vector along a guarded last axis, of each row along
- * others. Accesses whose indices are alike share them. */
+ * others; of a gather, of each of its indices that differ. Accesses whose indices are alike share
+ * them. */
 static double guard_instructions(const CodeSize *size, const Op *op)
 {
     const Attr *guard = op_attr(op, ATTR_GUARD);
@@ -354,7 +392,10 @@ static double guard_instructions(const CodeSize *size, const Op *op)
         const Value *index = access.indices[i];
         bool shares = index && size->guarded[index->id] && size->guarded[index->id] != op;
         if (guard->ints[i] && !shares) {
-            sum += i + 1 < access.n ? rows : accesses / rows;
+            double along = i + 1 < access.n ? rows : accesses / rows;
+            bool tile = index && type_is_tile(index->type);
+            sum += tile ? code_registers_along(op_moved_value(op)->type, size->varies[index->id])
+                        : along;
         }
     }
     return CHECKED * sum;
@@ -366,7 +407,8 @@ static double address(const CodeSize *size, const Op *op)
     double rows = rows_of(op_moved_value(op));
     Access access = op_access(op, 0);
     bool shares = size->first[access.memory->id] != op || op_enclosing(op, OP_FOR);
-    return (shares ? 0 : AXIS * (access.n - 1)) + ROW * (rows - 1) + guard_instructions(size, op);
+    double each = ROW * (rows - 1) + guard_instructions(size, op);
+    return (shares ? 0 : AXIS * (access.n - 1)) + fresh_share(size, op) * each;
 }
 
 /* The numbers of a block in a grid of several axes: divisions by numbers of tiles that only a
@@ -404,6 +446,7 @@ CodeCounts an_op_counts(const CodeSize *size, const Op *op)
     case OP_LOAD:
     case OP_GATHER:
         n = code_registers(op_moved_value(op)->type) / vector;
+        n *= fresh_share(size, op);
         return (CodeCounts){.instructions =
                                 (op->kind == OP_LOAD ? LOAD : GATHER) * n + address(size, op),
                             .loads = n};
@@ -502,6 +545,27 @@ CodeCounts an_code_counts(const CodeSize *size, const Op *op)
     return own;
 }
 
+bool an_leaves_loop(const CodeSize *size, const Op *op)
+{
+    return op->n_results == 1 && size->invariant[op->results[0]->id];
+}
+
+CodeCounts an_round_counts(const CodeSize *size, const Op *op)
+{
+    if (!is_loop(op)) {
+        return an_code_counts(size, op);
+    }
+    CodeCounts round = an_op_counts(size, op);
+    for (int i = 0; i < op->n_regions; i++) {
+        for (const Op *in = op->regions[i]->first; in; in = in->next) {
+            if (!an_leaves_loop(size, in)) {
+                add_counts(&round, an_code_counts(size, in), 1);
+            }
+        }
+    }
+    return round;
+}
+
 int64_t an_code_bytes(const CodeSize *size, const Op *op)
 {
     int each = size->func->target->family == FAMILY_AMDGCN ? AMDGCN_BYTES : NVPTX_BYTES;
@@ -521,8 +585,8 @@ typedef struct HotLoop {
 static bool has_hotter_loop(const Block *body, bool of_dots)
 {
     for (const Op *op = body->first; op; op = op->next) {
-        bool is_loop = op->kind == OP_FOR || op->kind == OP_WHILE || op->kind == OP_TILE_LOOP;
-        if (is_loop && trips_of(op) == 0 && (!of_dots || has_dots(op))) {
+        bool loops = is_loop(op) || op->kind == OP_TILE_LOOP;
+        if (loops && trips_of(op) == 0 && (!of_dots || has_dots(op))) {
             return true;
         }
         for (int i = 0; i < op->n_regions; i++) {
@@ -537,9 +601,8 @@ static bool has_hotter_loop(const Block *body, bool of_dots)
 static void see_loop(const Block *block, HotLoop *hot)
 {
     for (const Op *op = block->first; op; op = op->next) {
-        bool is_loop = op->kind == OP_FOR || op->kind == OP_WHILE;
-        bool dots = is_loop && has_dots(op);
-        if (is_loop && dots >= hot->has_dot && !has_hotter_loop(op->regions[0], dots)) {
+        bool dots = is_loop(op) && has_dots(op);
+        if (is_loop(op) && dots >= hot->has_dot && !has_hotter_loop(op->regions[0], dots)) {
             double own = an_code_counts(hot->size, op).instructions;
             if (times_written(op, body_counts(hot->size, op).instructions) > 0) {
                 continue;

@@ -20,6 +20,8 @@ typedef struct CodeSize {
     unsigned *varies;   /* by Value.id: along which axes, as bits */
     const Op **first;   /* by Value.id, of a tensor: the first op that accesses it */
     const Op **guarded; /* by Value.id, of an index: the first access that compares its end */
+    bool *invariant;    /* by Value.id: it is the same in each round of the loop around it */
+    double *fresh;      /* by Value.id, of a gather: the part that no other one brings */
     bool divides;       /* f32, with a slow way that all divisions share */
 } CodeSize;
 /* Of one launch, or (NULL) of all. */
@@ -30,6 +32,11 @@ CodeCounts an_op_counts(const CodeSize *size, const Op *op);
 /* Of the code of an op with its regions: each op once, or as often as a short loop is written
  * out. */
 CodeCounts an_code_counts(const CodeSize *size, const Op *op);
+/* Of a round of a loop: of its ops but those whose results are the same in each round, which LLVM
+ * moves out of it. Of another op, as an_code_counts. */
+CodeCounts an_round_counts(const CodeSize *size, const Op *op);
+/* True if the op is executed before the loop around it, once for all rounds. */
+bool an_leaves_loop(const CodeSize *size, const Op *op);
 /* Estimated bytes of machine code of the op with its regions. */
 int64_t an_code_bytes(const CodeSize *size, const Op *op);
 /* The loop in which a launch spends its time: of the innermost loops around dots, or else of all,

@@ -9,6 +9,7 @@
 
 #include "ir/layout/matrix_instr.h"
 #include "passes/analysis/bank_conflicts.h"
+#include "passes/analysis/code_size.h"
 
 typedef struct Tally {
     LaunchReport *launch;
@@ -24,6 +25,8 @@ typedef struct Tally {
     } fixed; /* accesses that are the same in each round */
     double matrix_work;     /* matrix_flops as of 16 bits that take as long */
     double flops, matrix_flops; /* of the ops that were walked */
+    const CodeSize *code;
+    double issued; /* instructions of a thread of each block */
     int64_t examined;           /* requests of warps: what the walk costs */
 } Tally;
 

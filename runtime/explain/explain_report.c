@@ -379,6 +379,9 @@ static void tally_op(Walk *walk, const Op *op, double times)
     } else {
         tally->flops += times * op_flops(&walk->context, op);
     }
+    if (!an_leaves_loop(tally->code, op)) {
+        tally->issued += times * an_op_counts(tally->code, op).instructions;
+    }
     if (tally->target->family == FAMILY_CPU) {
         tally_cpu(tally->target->machine, &walk->context, op, times, &tally->launch->cpu);
     }
@@ -487,7 +490,7 @@ static void make_launch(Report *report, const Op *op, int nth)
     CodeSize size = an_code_size(func, op);
     const Op *loop = an_hot_loop(&size, op);
     launch->code_bytes = an_code_bytes(&size, op);
-    launch->loop = an_code_counts(&size, loop ? loop : op);
+    launch->loop = an_round_counts(&size, loop ? loop : op);
     block_walk(op->regions[0], list_op, &lister);
     /* A bulk store gets the line of what wrote its operand to shared memory. */
     for (size_t i = 0; i < launch->accesses.n; i++) {
@@ -507,6 +510,7 @@ static void make_launch(Report *report, const Op *op, int nth)
                        .diags = input->func->diags,
                        .brief = input->brief,
                        .seen = seen_new(input->func->arena),
+                       .code = &size,
                        .memo = request_memo(input->func->arena),
                        .sector = report->card ? report->target->sector_bytes : 32};
         Walk walk = {.context = context_of(input->func, input->sizes),
@@ -525,6 +529,7 @@ static void make_launch(Report *report, const Op *op, int nth)
         launch->data_loops = walk.data_loop != NULL;
         launch->equal_parts = walk.equal_parts;
         launch->data_loop_line = walk.data_loop ? line_of(report, walk.data_loop) : 0;
+        launch->issued = tally.issued * launch->warps;
         launch->roofline.flops = tally.flops;
         launch->roofline.matrix_flops = tally.matrix_flops;
         launch->roofline.matrix_work = tally.matrix_work;

@@ -227,6 +227,7 @@ typedef struct LaunchReport {
     const AssemblerInfo *assembled; /* NULL: not known */
     int warps, shared_bytes;        /* of a block */
     int64_t code_bytes;             /* of its machine code, estimated */
+    double issued;                  /* instructions that its warps execute, estimated */
     CodeCounts loop;                /* of a step of its hot loop, or of a block that has none */
     int64_t blocks;                 /* -1: not known */
     int line;

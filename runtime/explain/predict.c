@@ -210,7 +210,10 @@ static double streamed_launch(const Report *report, const LaunchReport *launch, 
     double asked = l2_bytes_of(report, launch);
     const Machine *card = report->card;
     double cache = (double)card->l2_loaded_bytes * card->num_sms * card->matrix_clock * 1e6;
-    double times[] = {memory, even * asked / cache, even * cost_arithmetic(r->compute_seconds)};
+    double slots = (double)card->lanes / report->target->warp * card->num_sms;
+    double issue = launch->issued / slots / thread_clock(report);
+    double arithmetic = cost_arithmetic(fmax(r->compute_seconds, issue));
+    double times[] = {memory, even * asked / cache, even * arithmetic};
     double most = times[0] > times[1] ? times[0] : times[1];
     double together =
         launch->product.op ? 0 : course_seconds(report, launch, thread_clock(report), most, course);
@@ -218,7 +221,7 @@ static double streamed_launch(const Report *report, const LaunchReport *launch, 
         together = cost_overlap(times, 3);
         course_alone(course, "memory", times[0]);
         course_alone(course, "bytes from L2", times[1]);
-        course_alone(course, "arithmetic", times[2]);
+        course_alone(course, "instructions that warps issue", times[2]);
     }
     course_overlap(course, together);
     return together;

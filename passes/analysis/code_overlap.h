@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gathers whose places overlap in a thread. Private to the estimates of code (code_size.h). */
+#ifndef TESSERA_PASSES_ANALYSIS_CODE_OVERLAP_H
+#define TESSERA_PASSES_ANALYSIS_CODE_OVERLAP_H
+
+#include "passes/analysis/code_size.h"
+#include "support/hash_table.h"
+
+/* What an index comes to: base + shift, where elements next to one another along an axis of its
+ * tile lie `stride` apart; NO_STRIDE: that is not known. Equal bases are computed alike. */
+typedef struct IndexPlace {
+    uint64_t base;
+    int64_t shift, stride;
+} IndexPlace;
+
+enum { NO_STRIDE = -1 };
+
+typedef struct CodeOverlap {
+    Arena *arena;
+    const CodeSize *size;
+    IndexPlace *places; /* by Value.id */
+    HashTable gathers;  /* by memory and bases */
+} CodeOverlap;
+
+CodeOverlap code_overlap_new(const Func *func, const CodeSize *size);
+/* Notes the places that an op computes. Ops come in program order, numbered (CodeSize.same). */
+void code_note_places(CodeOverlap *overlap, const Op *op);
+/* Which part of its elements a gather brings into registers itself: the others are those of an
+ * earlier gather at a shift along one axis, as the windows of neighbouring places share elements. */
+double code_fresh_share(CodeOverlap *overlap, const Op *gather);
+
+#endif
