@@ -16,6 +16,9 @@ double code_shared_vector(const Func *func, Type type);
 /* The bits of a layout's part that move along an axis. */
 int code_bits_along(const Layout *layout, LayoutIn part, int axis);
 
+/* True if it is a loop; NULL is none. */
+bool code_is_loop(const Op *op);
+
 /* Of a reduction, scan or fold, in addition to the ops of its region, which are counted once
  * (code_combine.c). */
 CodeCounts code_combine_counts(const CodeSize *size, const Op *op);
