@@ -5,9 +5,9 @@
 
 Compiles what resources.py compiles to machine code, as a user gets it: where the assembler spilled,
 other tiles may have been tried. Needs ptxas and nvdisasm, but no GPU. Prints each launch that
-spills in a loop with its spilled bytes (of a thread) and the number of loads and stores of its
-deepest loop that has any, and ends with the share of such launches; always exits with 0, as this
-is a measurement. It takes about half a second of a processor a launch."""
+loads or stores spilled registers in a loop, with the number of these accesses in its deepest loop
+that has any, and ends with the share of such launches. It always exits with 0, since it measures.
+It takes about half a second of a processor a launch."""
 
 import collections
 import concurrent.futures
