@@ -87,35 +87,6 @@ static DType stored_type(const Value *value)
     return dtype;
 }
 
-/* Marks the axes of extent 1, and says how many there are. In memory they would stand in the way of
- * wide accesses, which need a last axis along which elements lie side by side. All axes but one may
- * be such. */
-static int find_unit_axes(Type type, bool *unit)
-{
-    int n = 0;
-    for (int axis = type->rank; axis-- > 0;) {
-        unit[axis] = n + 1 < type->rank && poly_is_number(type->dims[axis], 1);
-        n += unit[axis];
-    }
-    return n;
-}
-
-static Value *without_units(Builder *b, Value *value, const bool *unit)
-{
-    for (int axis = value->type->rank; axis-- > 0;) {
-        value = unit[axis] ? build_squeeze(b, value, axis) : value;
-    }
-    return value;
-}
-
-static Value *with_units(Builder *b, Value *value, const bool *unit, int rank)
-{
-    for (int axis = 0; axis < rank; axis++) {
-        value = unit[axis] ? build_expand(b, value, axis) : value;
-    }
-    return value;
-}
-
 Op *fuse_materialize(Func *func, Value *value, FuseReason reason)
 {
     Builder b = build_after(func, value->def);
@@ -125,11 +96,6 @@ Op *fuse_materialize(Func *func, Value *value, FuseReason reason)
     DType dtype = value->type->dtype;
     Value *narrow = build_cast(&b, value, stored_type(value));
     Value *stored = turned ? build_permute(&b, narrow, order) : with_axis(&b, narrow);
-    bool unit[MAX_RANK] = {false};
-    int rank = stored->type->rank;
-    if (!turned && find_unit_axes(stored->type, unit)) {
-        stored = without_units(&b, stored, unit);
-    }
     Value *scratch = memory_for(func, value, stored->type);
     Op *store = build_store(&b, scratch, WHOLE, stored);
     func->params.items[scratch->index].apart = fuse_reason_text(reason);
@@ -137,7 +103,6 @@ Op *fuse_materialize(Func *func, Value *value, FuseReason reason)
         op_set_int(func, store, ATTR_REPACKED, 1);
     }
     Value *read = build_load(&b, scratch, WHOLE);
-    read = with_units(&b, read, unit, rank);
     if (value->type->rank == 0) {
         read = build_squeeze(&b, read, 0);
     }
