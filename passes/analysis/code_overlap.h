@@ -6,8 +6,8 @@
 #include "passes/analysis/code_size.h"
 #include "support/hash_table.h"
 
-/* What an index comes to: base + shift. From one element of its tile to the next the index rises by
- * `stride`, or by NO_STRIDE where that is not known. Equal bases are computed alike. */
+/* What an index comes to: base + shift. Between neighbouring elements of its tile the index
+ * differs by `stride`, which is NO_STRIDE where it is not known. Equal bases are computed alike. */
 typedef struct IndexPlace {
     uint64_t base;
     int64_t shift, stride;
@@ -25,8 +25,8 @@ typedef struct CodeOverlap {
 CodeOverlap code_overlap_new(const Func *func, const CodeSize *size);
 /* Notes the places that an op computes. Ops come in program order, numbered (CodeSize.same). */
 void code_note_places(CodeOverlap *overlap, const Op *op);
-/* Which part of its elements a gather brings into registers itself: the others are those of an
- * earlier gather at a shift along one axis, as windows of neighbouring places share elements. */
+/* The share of its elements that a gather loads itself. An earlier gather at a shift along one axis
+ * loads the others, since the windows of neighbouring places have elements in common. */
 double code_fresh_share(CodeOverlap *overlap, const Op *gather);
 
 #endif

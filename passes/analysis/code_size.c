@@ -366,7 +366,7 @@ static double rows_of(const Value *moved)
     return rows;
 }
 
-/* The part of an access's elements that no other one brings. */
+/* The share of an access's elements that it loads itself (code_overlap.h). */
 static double fresh_share(const CodeSize *size, const Op *op)
 {
     return op->kind == OP_GATHER ? size->fresh[op->results[0]->id] : 1;

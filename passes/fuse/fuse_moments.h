@@ -18,7 +18,7 @@ typedef struct Base {
     int place;    /* the axis of the dot's result */
     int64_t step; /* of its tiles along that */
     int64_t by;   /* 0: whole */
-    Dim parts;    /* this many: 1, or what the extent comes to */
+    Dim parts;    /* how many: 1, or what the extent comes to */
 } Base;
 
 /* What a reduction sums: scale * (x - centre) + shift, where x is a view of the base. Absent: 1, 0,

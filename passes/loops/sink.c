@@ -127,8 +127,7 @@ static bool is_vector(Type type)
 {
     int axes = 0;
     for (int i = 0; i < type->rank; i++) {
-        int64_t extent = 0;
-        axes += !(poly_is_const(type->dims[i], &extent) && extent == 1);
+        axes += !poly_is_number(type->dims[i], 1);
     }
     return axes <= 1;
 }
@@ -144,6 +143,20 @@ static bool makes_vector(const Op *op)
     return may;
 }
 
+/* True if an op from here to the loop's end writes what the op reads. */
+static bool reads_what_changes(const Op *op, const Op *loop)
+{
+    for (const Op *at = op->next; reads_memory(op); at = at->next) {
+        if (op_writes(at, op->operands[0])) {
+            return true;
+        }
+        if (at == loop) {
+            break;
+        }
+    }
+    return false;
+}
+
 static void sink_into(Op *loop, void *user)
 {
     (void)user;
@@ -154,7 +167,7 @@ static void sink_into(Op *loop, void *user)
         before = op->prev;
         bool may = makes_vector(op) && is_read_in(op->results[0], loop->regions[0]);
         Op *reader = may ? reader_in(loop, op) : NULL;
-        if (reader && !(reads_memory(op) && op_writes(loop, op->operands[0]))) {
+        if (reader && !reads_what_changes(op, loop)) {
             op_move_before(op, reader);
         }
     }

@@ -6,14 +6,14 @@
  *                                           %p = mul %a', %b'
  *                                           %d = reduce %p fn=sum axis=2, squeeze
  *
- * A product with one row or one column reads each element of the other operand once, and one of few
- * terms is little beside what it writes: such a product is limited by memory. A reduction along K
- * divides long rows among blocks, reads them in wide accesses and shares a launch with what makes
- * or takes it. A tile of a product would multiply by columns that do not exist, copy rows of one
- * element so that they are aligned, and leave the device to few blocks. Index notation writes the
- * same sum, which raise_to_dot leaves alone for the same reason. Does nothing to products of what
- * the source tiles by hand, and where the extents are not constant. Requires the tensor level.
- * Changes the association order of the sum. */
+ * A product with one row or one column reads each element of the other operand once, and one of
+ * few terms takes less time than what it writes: such a product is limited by memory. A reduction
+ * along K divides long rows among blocks, reads them in wide accesses and shares a launch with
+ * what makes or takes it. A tile of a product would multiply by columns that do not exist, copy
+ * rows of one element so that they are aligned, and leave the device to few blocks. Index
+ * notation writes the same sum, which raise_to_dot leaves alone for the same reason. Does nothing
+ * to products of what the source tiles by hand, and where the extents are not constant. Requires
+ * the tensor level. Changes the association order of the sum. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "passes/pass.h"
