@@ -184,12 +184,13 @@ const char *parse_quoted(Parser *p)
 
 /* ---- names ---- */
 
+/* What follows the first `.` is a suffix, which the printer replaces: no name begins with it. */
 const char *parse_value_name(Parser *p)
 {
     parse_need(p, '%');
     size_t start = p->at;
     const char *name = parse_word(p);
-    if (!name[0]) {
+    if (!name[0] || name[0] == '.') {
         parse_fail(p, start, "expected a name after %");
     }
     return name;

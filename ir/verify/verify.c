@@ -401,7 +401,7 @@ static void check_function(Verifier *v, const Block *block)
     check_block(v, block);
     v->visible[block->args[0]->id] = false;
     for (const Op *op = block->first; op != yield; op = op->next) {
-        if ((op->kind != OP_CONST && !op_has(op, TRAIT_ELEMENTWISE)) ||
+        if ((op->kind != OP_CONST && !op_has(op, TRAIT_ELEMENTWISE)) || op->n_results != 1 ||
             op->results[0]->type->rank != 0) {
             verify_fail(v, op, "in a function, and not a scalar operation");
         }

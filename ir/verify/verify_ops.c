@@ -518,7 +518,9 @@ static void verify_settle(Verifier *v, const Op *op)
 
 static void verify_const(Verifier *v, const Op *op)
 {
-    if (!op_attr(op, op->kind == OP_CONST ? ATTR_VALUE : ATTR_DIM)) {
+    const Attr *dim = op_attr(op, ATTR_DIM);
+    bool has_value = op->kind == OP_CONST ? op_attr(op, ATTR_VALUE) != NULL : dim && dim->n == 1;
+    if (!has_value) {
         verify_fail(v, op, "no value");
     }
 }
