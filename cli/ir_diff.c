@@ -166,7 +166,7 @@ static size_t mark_lines(Diff *d, Line *lines)
 }
 
 /* True if a changed line is at most CONTEXT lines away. */
-static bool is_near_change(const Line *lines, size_t n, size_t at)
+static bool is_adjacent_change(const Line *lines, size_t n, size_t at)
 {
     size_t from = at > CONTEXT ? at - CONTEXT : 0;
     for (size_t i = from; i < n && i <= at + CONTEXT; i++) {
@@ -186,7 +186,7 @@ static void print_lines(FILE *to, const Line *lines, size_t n)
         [SAME] = {' ', STYLE_DIM}, [REMOVED] = {'-', STYLE_BAD}, [ADDED] = {'+', STYLE_GOOD}};
     bool gap = false;
     for (size_t i = 0; i < n; i++) {
-        if (!is_near_change(lines, n, i)) {
+        if (!is_adjacent_change(lines, n, i)) {
             gap = true;
             continue;
         }

@@ -125,6 +125,6 @@ Dim affine_most(Func *func, const Affine *a)
 bool affine_inside(Func *func, const Affine *a, Dim extent)
 {
     Dim least = affine_least(func, a), most = affine_most(func, a);
-    Dim room = dim_sub(func, dim_sub(func, extent, poly_const(func, 1)), most);
-    return dim_is_natural(func, least) && dim_is_natural(func, room);
+    Dim difference = dim_sub(func, dim_sub(func, extent, poly_const(func, 1)), most);
+    return dim_is_natural(func, least) && dim_is_natural(func, difference);
 }

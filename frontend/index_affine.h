@@ -11,7 +11,8 @@ typedef struct IndexVar {
     uint32_t id; /* orders the terms of a sum */
     Dim least, most;
     const struct IndexVar *within; /* the range of which it iterates over a part, or NULL */
-    int64_t apart; /* of the start of a range: two of them are at least so far apart; else 0 */
+    int64_t
+        min_distance; /* of the start of a range: two of them are at least so far apart; else 0 */
 } IndexVar;
 
 typedef struct AffineTerm {

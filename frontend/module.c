@@ -86,10 +86,10 @@ static void check_schedules(Module *module)
         }
         Diag *diag = front_error(module->diags, ERR_KERNEL_NAME, schedule->span,
                                  "no kernel is called `%s`", schedule->kernel);
-        const char *near = nearest_kernel(module, schedule->kernel);
-        if (near) {
-            diag_help(module->diags, diag, "did you mean `%s`?", near);
-            diag_fix(module->diags, diag, schedule->span, "%s", near);
+        const char *similar = nearest_kernel(module, schedule->kernel);
+        if (similar) {
+            diag_help(module->diags, diag, "did you mean `%s`?", similar);
+            diag_fix(module->diags, diag, schedule->span, "%s", similar);
         }
     }
 }
@@ -219,9 +219,9 @@ const KernelSignature *frontend_find(Module *module, const char *name)
     }
     Diag *diag = diag_failure_at(module->diags, DIAG_USAGE, ERR_NO_KERNEL, SPAN_NONE,
                                  "no kernel is called `%s`", name);
-    const char *near = nearest_kernel(module, name);
-    if (near) {
-        diag_help(module->diags, diag, "did you mean `%s`?", near);
+    const char *similar = nearest_kernel(module, name);
+    if (similar) {
+        diag_help(module->diags, diag, "did you mean `%s`?", similar);
     } else if (module->kernels.n) {
         diag_help(module->diags, diag, "there are %s", kernel_names(module));
     }

@@ -132,7 +132,7 @@ static void unlink_all(Op *op)
 }
 
 /* Of an op that comes back. */
-static void link_again(Op *op)
+static void relink(Op *op)
 {
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operands[i] && !op->uses[i].link) {
@@ -141,7 +141,7 @@ static void link_again(Op *op)
     }
     for (int r = 0; r < op->n_regions; r++) {
         for (Op *in = op->regions[r]->first; in; in = in->next) {
-            link_again(in);
+            relink(in);
         }
     }
 }
@@ -236,12 +236,12 @@ void op_move_before(Op *op, Op *where)
 {
     block_take_out(op);
     block_insert(where->parent, op, where);
-    link_again(op);
+    relink(op);
 }
 
 void op_move_to_end(Op *op, Block *block)
 {
     block_take_out(op);
     block_insert(block, op, NULL);
-    link_again(op);
+    relink(op);
 }

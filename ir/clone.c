@@ -244,7 +244,8 @@ static void clone_args(Func *func, CloneMap *map, Block *to, const Block *from)
         Type type;
         if (arg->type->kind == TYPE_RANGE) {
             DimVar *old = poly_as_range(arg->type->dims[0]);
-            DimVar *var = func_range(func, old->name, clone_dim(map, old->whole), old->capacity);
+            DimVar *var =
+                func_range(func, old->name, clone_dim(map, old->axis_extent), old->capacity);
             var->holds_all = old->holds_all;
             clone_map_dim(map, old, poly_var(func, var));
             type = type_range(func, var);

@@ -73,7 +73,8 @@ void fix_size(Func *func, const DimVar *var, int64_t value)
     }
     for (size_t i = 0; i < func->dimvars.n; i++) {
         DimVar *range = func->dimvars.items[i];
-        range->whole = range->kind == DIM_RANGE ? fixed(&f, range->whole) : range->whole;
+        range->axis_extent =
+            range->kind == DIM_RANGE ? fixed(&f, range->axis_extent) : range->axis_extent;
     }
     func_walk(func, fix_op, &f);
 }

@@ -131,7 +131,7 @@ const DimVar *func_derive_sizes(const Func *func, int64_t *sizes)
 DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity)
 {
     DimVar *var = dimvar_new(func, DIM_RANGE, name);
-    var->whole = whole;
+    var->axis_extent = whole;
     var->capacity = capacity;
     return var;
 }

@@ -239,7 +239,8 @@ typedef struct Param {
     const int64_t *collapsed; /* axis i is collapsed[i] adjacent axes of caller_type; NULL: one */
     const Im2colView *im2col; /* of a view, which is PARAM_IN; NULL: the parameter is no view */
     bool sorted; /* its integers are assumed to be in order (of one axis): a promise about speed */
-    const char *apart;        /* why its launch is not part of another one, for messages; NULL: not
+    const char
+        *separate_reason;     /* why its launch is not part of another one, for messages; NULL: not
                                * known. Not part of the text form */
     const Value *alias;       /* a contiguous tensor whose memory this one is, too: a scratch tensor
                                * with axes of its own (`collapsed`), or any, axes of which are

@@ -5,7 +5,7 @@
 
 typedef struct Entry {
     uint64_t key;
-    uint64_t round;
+    uint64_t generation;
     int64_t found;
 } Entry;
 
@@ -14,7 +14,7 @@ struct Memo {
     Memo *next; /* that was closed before */
     Entry *entries;
     size_t n, cap; /* cap: a power of two */
-    uint64_t round;
+    uint64_t generation;
 };
 
 enum { FIRST_CAP = 64 };
@@ -31,7 +31,7 @@ Memo *memo_open(Func *func)
     memo->func = func;
     memo->cap = FIRST_CAP;
     memo->entries = ARENA_ARRAY(func->arena, Entry, memo->cap);
-    memo->round = 1;
+    memo->generation = 1;
     return memo;
 }
 
@@ -51,7 +51,7 @@ void memo_close(Memo *memo)
 
 void memo_clear(Memo *memo)
 {
-    memo->round++;
+    memo->generation++;
     memo->n = 0;
 }
 
@@ -59,7 +59,7 @@ void memo_clear(Memo *memo)
 static Entry *entry_of(const Memo *memo, uint64_t key)
 {
     size_t at = (size_t)((key * 0x9e3779b97f4a7c15u) >> 32) & (memo->cap - 1);
-    while (memo->entries[at].round == memo->round && memo->entries[at].key != key) {
+    while (memo->entries[at].generation == memo->generation && memo->entries[at].key != key) {
         at = (at + 1) & (memo->cap - 1);
     }
     return &memo->entries[at];
@@ -76,7 +76,7 @@ bool memo_known(const Memo *memo, const Value *value, int key, int64_t *found)
     if (memo) {
         memo->func->visited++;
     }
-    bool known = entry && entry->round == memo->round;
+    bool known = entry && entry->generation == memo->generation;
     *found = known ? entry->found : 0;
     return known;
 }
@@ -88,7 +88,7 @@ static void grow(Memo *memo)
     memo->cap *= 2;
     memo->entries = ARENA_ARRAY(memo->func->arena, Entry, memo->cap);
     for (size_t i = 0; i < cap; i++) {
-        if (old[i].round == memo->round) {
+        if (old[i].generation == memo->generation) {
             *entry_of(memo, old[i].key) = old[i];
         }
     }
@@ -101,13 +101,13 @@ int64_t memo_keep(Memo *memo, const Value *value, int key, int64_t found)
     if (!entry) {
         return found;
     }
-    if (entry->round != memo->round) {
+    if (entry->generation != memo->generation) {
         if (2 * ++memo->n > memo->cap) {
             grow(memo);
             entry = entry_of(memo, all);
         }
     }
-    *entry = (Entry){all, memo->round, found};
+    *entry = (Entry){all, memo->generation, found};
     return found;
 }
 

@@ -14,7 +14,7 @@ static int64_t fitting(const DimVar *var, int64_t wanted)
 static int64_t var_nominal(const DimVar *var)
 {
     if (var->kind == DIM_RANGE) {
-        int64_t whole = var->whole ? poly_nominal(var->whole) : NOMINAL_AXIS;
+        int64_t whole = var->axis_extent ? poly_nominal(var->axis_extent) : NOMINAL_AXIS;
         return var->capacity > 0 ? min_i64(var->capacity, whole) : whole;
     }
     if (var->most < INT64_MAX) {
@@ -57,7 +57,7 @@ int64_t poly_nominal(Dim poly)
 bool poly_is_nominal(Dim poly)
 {
     const DimVar *range = poly_as_range(poly);
-    return poly_most(range && range->whole ? range->whole : poly) == INT64_MAX;
+    return poly_most(range && range->axis_extent ? range->axis_extent : poly) == INT64_MAX;
 }
 
 /* ---- the vector ---- */

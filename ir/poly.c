@@ -315,7 +315,7 @@ static int64_t var_most(const DimVar *var)
     if (var->kind != DIM_RANGE) {
         return var->most;
     }
-    int64_t whole = var->whole ? poly_most(var->whole) : INT64_MAX;
+    int64_t whole = var->axis_extent ? poly_most(var->axis_extent) : INT64_MAX;
     return var->capacity > 0 && var->capacity < whole ? var->capacity : whole;
 }
 

@@ -35,7 +35,7 @@ typedef struct DimVar {
     bool unnamed; /* a quotient that the source has no name for */
     int64_t nominal; /* what prices take it for, where no fact bounds it; 0: not chosen yet */
     /* DIM_RANGE */
-    Dim whole;        /* the extent that this is a part of: M, N, K */
+    Dim axis_extent;  /* the extent that this is a part of: M, N, K */
     int64_t capacity; /* most elements it holds: the step; 0: not yet chosen (`by auto`) */
     Value *binder;    /* the block argument, of type range */
     bool holds_all;   /* of a grid: one tile has the whole axis, and no step is chosen for it */

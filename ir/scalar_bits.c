@@ -8,12 +8,12 @@
 
 float scalar_to_odd(double value)
 {
-    float near = (float)value;
-    if (isnan(value) || isinf(value) || (double)near == value) {
-        return near;
+    float rounded_value = (float)value;
+    if (isnan(value) || isinf(value) || (double)rounded_value == value) {
+        return rounded_value;
     }
-    uint32_t bits = f32_bits(near);
-    if (fabs((double)near) > fabs(value)) {
+    uint32_t bits = f32_bits(rounded_value);
+    if (fabs((double)rounded_value) > fabs(value)) {
         bits--;
     }
     return f32_from_bits(bits | 1u);

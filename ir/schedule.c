@@ -332,12 +332,12 @@ static void print_reasons(const ScheduleEntry *const *lines, size_t n, Text *out
     bool any = false;
     for (size_t i = 0; i < n; i++) {
         const char *reason = line_reason(lines[i]);
-        bool said = !reason || !*reason;
-        for (size_t j = 0; j < i && !said; j++) {
+        bool has_reason = !reason || !*reason;
+        for (size_t j = 0; j < i && !has_reason; j++) {
             const char *earlier = line_reason(lines[j]);
-            said = earlier && text_equal(earlier, reason);
+            has_reason = earlier && text_equal(earlier, reason);
         }
-        if (!said) {
+        if (!has_reason) {
             text_printf(out, "%s%s", any ? "; " : "  # ", reason);
             any = true;
         }

@@ -213,8 +213,8 @@ const ScheduleDecl *schedule_around(const Analysis *a, uint32_t offset)
 {
     for (size_t i = 0; a->module && i < a->module->schedules.n; i++) {
         const ScheduleDecl *schedule = a->module->schedules.items[i];
-        if (schedule->whole.source == a->source && schedule->whole.start <= offset &&
-            offset <= schedule->whole.end) {
+        if (schedule->full_span.source == a->source && schedule->full_span.start <= offset &&
+            offset <= schedule->full_span.end) {
             return schedule;
         }
     }

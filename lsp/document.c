@@ -89,8 +89,8 @@ Document *document_open(Documents *documents, const char *uri, const char *text,
 /* A number from 0 on. */
 static bool read_place(const Json *position, int64_t *line, int64_t *column)
 {
-    return json_whole(json_member(position, "line"), line) && *line >= 0 &&
-           json_whole(json_member(position, "character"), column) && *column >= 0;
+    return json_integer(json_member(position, "line"), line) && *line >= 0 &&
+           json_integer(json_member(position, "character"), column) && *column >= 0;
 }
 
 typedef struct Edited {
@@ -208,7 +208,7 @@ static char *read_file(Arena *arena, const char *path, size_t *n)
     return text;
 }
 
-static const char *beside(Arena *arena, const Document *document, const char *path)
+static const char *sibling_path(Arena *arena, const Document *document, const char *path)
 {
     const char *slash = document->path ? strrchr(document->path, '/') : NULL;
     return slash ? arena_printf(arena, "%.*s%s", (int)(slash + 1 - document->path), document->path,
@@ -219,7 +219,7 @@ static const char *beside(Arena *arena, const Document *document, const char *pa
 static const char *read_import(void *user, const char *path, size_t *n, const char **why)
 {
     Reading *reading = user;
-    const char *full = beside(&reading->arena, reading->from, path);
+    const char *full = sibling_path(&reading->arena, reading->from, path);
     *why = "there is no such file";
     for (const Document *d = reading->documents->first; d && full; d = d->next) {
         if (d->path && text_equal(d->path, full)) {

@@ -97,8 +97,9 @@ static bool is_unsound(const Analysis *a, const KernelDecl *kernel, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const Diag *diag = &a->diags.list.items[i];
-        if (diag->severity == SEVERITY_ERROR && diag->span.source == kernel->whole.source &&
-            diag->span.start >= kernel->whole.start && diag->span.start <= kernel->whole.end) {
+        if (diag->severity == SEVERITY_ERROR && diag->span.source == kernel->full_span.source &&
+            diag->span.start >= kernel->full_span.start &&
+            diag->span.start <= kernel->full_span.end) {
             return true;
         }
     }
@@ -134,8 +135,8 @@ static bool in_broken(const Module *module, Span span)
 {
     for (size_t i = 0; i < module->fns.n; i++) {
         const FnDecl *fn = module->fns.items[i];
-        if (fn->broken && fn->span.source == span.source && span.start >= fn->whole.start &&
-            span.start < fn->whole.end) {
+        if (fn->broken && fn->span.source == span.source && span.start >= fn->full_span.start &&
+            span.start < fn->full_span.end) {
             return true;
         }
     }
@@ -154,11 +155,11 @@ static void drop_repetitions(Analysis *a, size_t from)
     size_t kept = from;
     for (size_t i = from; i < a->diags.list.n; i++) {
         const Diag *diag = &a->diags.list.items[i];
-        bool again = in_broken(a->module, diag->span);
-        for (size_t k = 0; k < kept && !again; k++) {
-            again = is_same(&a->diags.list.items[k], diag);
+        bool repeated = in_broken(a->module, diag->span);
+        for (size_t k = 0; k < kept && !repeated; k++) {
+            repeated = is_same(&a->diags.list.items[k], diag);
         }
-        if (!again) {
+        if (!repeated) {
             a->diags.list.items[kept++] = *diag;
         }
     }

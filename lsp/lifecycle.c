@@ -92,7 +92,7 @@ void method_open(Call *call)
     const Json *item = json_member(call->params, "textDocument"), *text = json_member(item, "text");
     const char *uri = json_text(item, "uri");
     int64_t version;
-    json_whole(json_member(item, "version"), &version);
+    json_integer(json_member(item, "version"), &version);
     if (!uri || !text || text->kind != JSON_STRING) {
         call_fail(call, RPC_INVALID_PARAMS, "a text has a uri and a text");
     } else if (!document_open(&call->server->documents, uri, text->text, text->n, version)) {
@@ -104,7 +104,7 @@ void method_change(Call *call)
 {
     Document *document = call_document(call);
     int64_t version;
-    json_whole(json_path(call->params, "textDocument.version"), &version);
+    json_integer(json_path(call->params, "textDocument.version"), &version);
     if (document && !document_change(&call->server->documents, document,
                                      json_member(call->params, "contentChanges"), version)) {
         call_fail(call, RPC_INVALID_PARAMS, "a change has a text, and a range that is in order");

@@ -83,7 +83,7 @@ static void walk_head(Resolver *r, const ParamList *params, const ParamList *res
 static void walk_kernel(Resolver *r, const KernelDecl *kernel)
 {
     r->kernel = kernel;
-    r->whole = kernel->whole;
+    r->full_span = kernel->full_span;
     r->stack.n = 0;
     use(r, kernel->span, outer_name(r, NAME_KERNEL, kernel->name, kernel->span, NULL, kernel));
     if (kernel->derivative) {
@@ -102,7 +102,7 @@ static void walk_fn(Resolver *r, const FnDecl *fn)
         return;
     }
     r->fn = fn;
-    r->whole = fn->whole;
+    r->full_span = fn->full_span;
     r->stack.n = 0;
     if (fn->derivative_of) {
         use(r, fn->span, find_outer(r, fn->derivative_of, 0));
@@ -253,7 +253,7 @@ const KernelDecl *kernel_at(const Analysis *a, uint32_t offset)
         const KernelDecl *kernel = i < module->kernels.n
                                        ? module->kernels.items[i]
                                        : module->broken_kernels.items[i - module->kernels.n];
-        if (kernel->whole.start <= offset && offset <= kernel->whole.end) {
+        if (kernel->full_span.start <= offset && offset <= kernel->full_span.end) {
             return kernel;
         }
     }

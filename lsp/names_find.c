@@ -74,8 +74,8 @@ static Definition *add(Resolver *r, NameKind kind, const char *name, Span span)
     *definition = (Definition){.kind = kind,
                                .name = name,
                                .span = span,
-                               .from = r->whole.start,
-                               .to = r->whole.end,
+                               .from = r->full_span.start,
+                               .to = r->full_span.end,
                                .fn = r->fn,
                                .kernel = r->kernel};
     ARENA_PUSH(r->arena, &r->names->definitions, definition);
@@ -102,8 +102,8 @@ Definition *define_name(Resolver *r, NameKind kind, const char *name, Span span)
     if (!definition) {
         definition = add(r, kind, name, span);
     }
-    definition->from = r->whole.start;
-    definition->to = r->whole.end;
+    definition->from = r->full_span.start;
+    definition->to = r->full_span.end;
     ARENA_PUSH(r->arena, &r->stack, definition);
     use(r, span, definition);
     return definition;

@@ -15,7 +15,7 @@ typedef struct Resolver {
     } stack; /* visible names, the innermost last */
     const FnDecl *fn;
     const KernelDecl *kernel;
-    Span whole; /* of the declaration that is walked */
+    Span full_span; /* of the declaration that is walked */
     bool binds; /* an unknown name is a size: in types of parameters */
 } Resolver;
 

@@ -163,8 +163,8 @@ static bool is_taken(const Analysis *a, const Definition *definition, const char
         bool outer = other->kernel != definition->kernel || other->fn != definition->fn;
         bool local = other->kind != NAME_KERNEL && other->kind != NAME_FN;
         bool global = definition->kind == NAME_KERNEL || definition->kind == NAME_FN;
-        bool meets = !outer || (global ? !local || other->span.source == a->source : !local);
-        if (other != definition && meets && text_equal(other->name, name)) {
+        bool in_scope = !outer || (global ? !local || other->span.source == a->source : !local);
+        if (other != definition && in_scope && text_equal(other->name, name)) {
             return true;
         }
     }
@@ -241,7 +241,7 @@ void method_rename(Call *call)
 enum { SYMBOL_FUNCTION = 12, SYMBOL_VARIABLE = 13, SYMBOL_PROPERTY = 7 };
 
 static void begin_symbol(Text *out, const Document *document, const char *name, const char *detail,
-                         int kind, Span whole, Span own)
+                         int kind, Span full_span, Span own)
 {
     put_comma(out);
     text_char(out, '{');
@@ -249,7 +249,8 @@ static void begin_symbol(Text *out, const Document *document, const char *name, 
     text_printf(out, ",\"kind\":%d,", kind);
     put_text(out, "detail", detail);
     text_add(out, ",\"range\":");
-    put_range(out, &document->lined, whole.start, whole.end > own.end ? whole.end : own.end);
+    put_range(out, &document->lined, full_span.start,
+              full_span.end > own.end ? full_span.end : own.end);
     text_add(out, ",\"selectionRange\":");
     put_range(out, &document->lined, own.start, own.end);
 }
@@ -281,19 +282,19 @@ void method_symbols(Call *call)
         const Definition *d = a->names->definitions.items[i];
         bool declared = d->kind == NAME_KERNEL || d->kind == NAME_FN;
         if (declared && d->span.source == a->source) {
-            Span whole = d->kind == NAME_KERNEL ? d->kernel->whole : d->fn->whole;
+            Span full_span = d->kind == NAME_KERNEL ? d->kernel->full_span : d->fn->full_span;
             Span own = {d->span.source, d->span.start, d->span.start + (uint32_t)strlen(d->name)};
             begin_symbol(call->result, document, d->name, d->kind == NAME_KERNEL ? "kernel" : "fn",
-                         SYMBOL_FUNCTION, whole, own);
+                         SYMBOL_FUNCTION, full_span, own);
             put_members(call, document, d);
             text_char(call->result, '}');
         }
     }
     for (size_t i = 0; a && a->names && i < a->module->schedules.n; i++) {
         const ScheduleDecl *schedule = a->module->schedules.items[i];
-        if (*schedule->kernel && schedule->whole.source == a->source) {
+        if (*schedule->kernel && schedule->full_span.source == a->source) {
             begin_symbol(call->result, document, schedule->kernel,
-                         schedule->tune ? "tune" : "schedule", SYMBOL_PROPERTY, schedule->whole,
+                         schedule->tune ? "tune" : "schedule", SYMBOL_PROPERTY, schedule->full_span,
                          schedule->span);
             text_char(call->result, '}');
         }

@@ -56,12 +56,12 @@ void send_refresh(Server *server)
 
 static void put_id(Text *out, const Json *id)
 {
-    int64_t whole;
+    int64_t integer;
     text_add(out, "{\"jsonrpc\":\"2.0\",\"id\":");
     if (id && id->kind == JSON_STRING) {
         text_json(out, id->text, id->n);
-    } else if (json_whole(id, &whole)) {
-        text_i64(out, whole);
+    } else if (json_integer(id, &integer)) {
+        text_i64(out, integer);
     } else {
         text_add(out, "null");
     }
@@ -113,8 +113,8 @@ static bool read_position(Call *call, const Document *document, const Json *posi
                           uint32_t *offset)
 {
     int64_t line, column;
-    bool good = json_whole(json_member(position, "line"), &line) && line >= 0;
-    good = json_whole(json_member(position, "character"), &column) && column >= 0 && good;
+    bool good = json_integer(json_member(position, "line"), &line) && line >= 0;
+    good = json_integer(json_member(position, "character"), &column) && column >= 0 && good;
     if (!good) {
         call_fail(call, RPC_INVALID_PARAMS, "a position has a line and a character, from 0 on");
         return false;

@@ -33,7 +33,7 @@ void transport_free(Transport *t)
 
 /* ---- bytes ---- */
 
-static bool make_room(Transport *t)
+static bool reserve(Transport *t)
 {
     if (t->at > 0) {
         memmove(t->data, t->data + t->at, t->n - t->at);
@@ -60,7 +60,7 @@ static bool receive(Transport *t, int milliseconds)
     if (ready <= 0) {
         return ready < 0 && errno == EINTR;
     }
-    if (!make_room(t)) {
+    if (!reserve(t)) {
         t->ended = true;
         return false;
     }

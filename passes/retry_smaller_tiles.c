@@ -67,7 +67,7 @@ static void mark_restore(Func *func, const Mark *mark)
 
 /* ---- does it fit? ---- */
 
-static bool is_about_room(const Diag *diag)
+static bool is_out_of_resources(const Diag *diag)
 {
     return diag->code == ERR_SHARED_MEMORY || diag->code == ERR_REGISTERS;
 }
@@ -77,7 +77,7 @@ static bool did_not_fit(const Func *func, const Mark *mark)
 {
     for (size_t i = mark->n_diags; i < func->diags->list.n; i++) {
         const Diag *diag = &func->diags->list.items[i];
-        if (diag->severity == SEVERITY_ERROR && !is_about_room(diag)) {
+        if (diag->severity == SEVERITY_ERROR && !is_out_of_resources(diag)) {
             return false;
         }
     }
@@ -332,11 +332,11 @@ static void give_help(Func *func, const Mark *mark, const char *fits, const char
 {
     for (size_t i = mark->n_diags; i < func->diags->list.n; i++) {
         Diag *diag = &func->diags->list.items[i];
-        if (is_about_room(diag) && fits) {
+        if (is_out_of_resources(diag) && fits) {
             diag_help(func->diags, diag, "`%s` fits", fits);
-        } else if (is_about_room(diag) && *given) {
+        } else if (is_out_of_resources(diag) && *given) {
             diag_help(func->diags, diag, "leave out the lines that set %s", given);
-        } else if (is_about_room(diag)) {
+        } else if (is_out_of_resources(diag)) {
             diag_help(func->diags, diag,
                       "an axis that tiles hold whole, or `by exactly`, is too long: walk it with "
                       "`for`, in steps that may be chosen");

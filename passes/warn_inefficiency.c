@@ -12,7 +12,7 @@
 enum {
     SECTOR = 32,         /* bytes that a transaction moves at least */
     SMALL_TILE = 1024,   /* elements; below it is the launch that costs */
-    NEAR_LANES = 3,      /* bits: 8 neighbours */
+    ADJACENT_LANES = 3,  /* bits: 8 neighbours */
     MAX_SMALL = 1 << 16, /* elements of a tensor that caches hold */
     MAX_DEPTH = 16,
     UNIT_ROWS = 64, /* that a matrix unit takes at least */
@@ -77,7 +77,7 @@ static bool is_column(const Access *access)
 
 static bool lanes_move(const Layout *layout)
 {
-    for (int bit = 0; bit < NEAR_LANES; bit++) {
+    for (int bit = 0; bit < ADJACENT_LANES; bit++) {
         bool moves = false;
         for (int i = 0; bit < layout->bits[IN_LANE] && i < layout->rank; i++) {
             moves = moves || layout->basis[IN_LANE][bit][i] != 0;
@@ -109,7 +109,7 @@ static bool is_small(const Type memory)
 }
 
 /* Not the source but the caller, or the compiler, chose what a column is. */
-static bool lies_otherwise(const Func *func, const Value *memory)
+static bool has_other_order(const Func *func, const Value *memory)
 {
     const Param *param =
         memory->type->kind == TYPE_TENSOR ? &func->params.items[memory->index] : NULL;
@@ -123,7 +123,7 @@ static void check_access(Waste *waste, const Op *op)
     Type memory = access.memory ? access.memory->type : NULL;
     if (type->rank == 0 || !type->layout || access.n < 2 || !is_column(&access) ||
         !lanes_move(type->layout) || row_bytes(memory) <= SECTOR || is_small(memory) ||
-        lies_otherwise(waste->func, access.memory)) {
+        has_other_order(waste->func, access.memory)) {
         return;
     }
     bool store = op->kind == OP_STORE;
@@ -142,7 +142,7 @@ static int64_t extent_of(Dim dim)
 {
     const DimVar *range = poly_as_range(dim);
     int64_t capacity = poly_capacity(dim);
-    int64_t whole = range && range->whole ? poly_most(range->whole) : INT64_MAX;
+    int64_t whole = range && range->axis_extent ? poly_most(range->axis_extent) : INT64_MAX;
     return whole < capacity && whole > 0 ? whole : capacity;
 }
 
@@ -191,7 +191,7 @@ static const ScheduleEntry *tile_line(const Func *func, const char *axis)
 static bool is_chosen(const Func *func, Dim dim)
 {
     const DimVar *range = poly_as_range(dim);
-    const DimVar *whole = range && range->whole ? poly_as_var(range->whole) : NULL;
+    const DimVar *whole = range && range->axis_extent ? poly_as_var(range->axis_extent) : NULL;
     if (!range || !range->name) {
         return false;
     }

@@ -137,14 +137,14 @@ char *arena_strdup(Arena *arena, const char *text)
 
 char *arena_printf(Arena *arena, const char *format, ...)
 {
-    va_list args, again;
+    va_list args, args_copy;
     va_start(args, format);
-    va_copy(again, args);
+    va_copy(args_copy, args);
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
     char *text = arena_alloc_raw(arena, (size_t)n + 1);
-    vsnprintf(text, (size_t)n + 1, format, again);
-    va_end(again);
+    vsnprintf(text, (size_t)n + 1, format, args_copy);
+    va_end(args_copy);
     return text;
 }
 

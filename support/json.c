@@ -308,10 +308,10 @@ bool json_truth(const Json *object, const char *path, bool otherwise)
     return json && json->kind == JSON_BOOL ? json->truth : otherwise;
 }
 
-bool json_whole(const Json *number, int64_t *out)
+bool json_integer(const Json *number, int64_t *out)
 {
-    bool whole = number && number->kind == JSON_NUMBER && fabs(number->number) < 0x1p53 &&
-                 floor(number->number) == number->number;
-    *out = whole ? (int64_t)number->number : 0;
-    return whole;
+    bool is_integer = number && number->kind == JSON_NUMBER && fabs(number->number) < 0x1p53 &&
+                      floor(number->number) == number->number;
+    *out = is_integer ? (int64_t)number->number : 0;
+    return is_integer;
 }

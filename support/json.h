@@ -41,6 +41,6 @@ const Json *json_path(const Json *object, const char *path);
 const char *json_text(const Json *object, const char *path); /* NULL: no string */
 bool json_truth(const Json *object, const char *path, bool otherwise);
 /* False if it is no whole number of 53 bits. */
-bool json_whole(const Json *number, int64_t *out);
+bool json_integer(const Json *number, int64_t *out);
 
 #endif

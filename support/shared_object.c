@@ -82,7 +82,7 @@ bool object_build(const void *inside, Text *out)
     return search.found;
 }
 
-const char *object_beside(Arena *arena, const void *inside, const char *file)
+const char *object_sibling_path(Arena *arena, const void *inside, const char *file)
 {
     Dl_info info;
     struct link_map *map = NULL;

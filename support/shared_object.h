@@ -10,6 +10,6 @@ bool object_build(const void *inside, Text *out);
 
 /* A file that can be read in the folder that it was loaded from, wherever the process has gone
  * since, or in that of the file which a link stands for; NULL: there is none. */
-const char *object_beside(Arena *arena, const void *inside, const char *file);
+const char *object_sibling_path(Arena *arena, const void *inside, const char *file);
 
 #endif

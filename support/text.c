@@ -82,15 +82,15 @@ void text_i64(Text *text, int64_t value)
 
 void text_vprintf(Text *text, const char *format, va_list args)
 {
-    va_list again;
-    va_copy(again, args);
-    size_t room = text->cap - text->n;
-    int n = vsnprintf(text->data + text->n, room, format, args);
-    if ((size_t)n >= room) {
+    va_list copy;
+    va_copy(copy, args);
+    size_t available = text->cap - text->n;
+    int n = vsnprintf(text->data + text->n, available, format, args);
+    if ((size_t)n >= available) {
         reserve(text, (size_t)n);
-        vsnprintf(text->data + text->n, (size_t)n + 1, format, again);
+        vsnprintf(text->data + text->n, (size_t)n + 1, format, copy);
     }
-    va_end(again);
+    va_end(copy);
     text->n += (size_t)n;
 }
 

@@ -77,9 +77,9 @@ static void collect(void *user, const char *path, const char *text, double numbe
             memcpy(more, c->entry.sizes, c->entry.n_sizes * sizeof *more);
         }
         free(c->entry.sizes);
-        bool whole = number >= 0 && number < 0x1p63;
+        bool is_integer = number >= 0 && number < 0x1p63;
         more[c->entry.n_sizes++] =
-            (TesseraSize){copy_or_exit(name, strlen(name)), whole ? (int64_t)number : -1};
+            (TesseraSize){copy_or_exit(name, strlen(name)), is_integer ? (int64_t)number : -1};
         c->entry.sizes = more;
     }
 }

@@ -157,10 +157,10 @@ int check_bundle(const Options *options)
 static char *join(const char *path, const char *end)
 {
     size_t n = strlen(path), m = strlen(end);
-    char *whole = session_alloc(n + m + 1);
-    memcpy(whole, path, n);
-    memcpy(whole + n, end, m);
-    return whole;
+    char *joined = session_alloc(n + m + 1);
+    memcpy(joined, path, n);
+    memcpy(joined + n, end, m);
+    return joined;
 }
 
 /* The name in C: "my-kernels" becomes my_kernels. */

@@ -270,11 +270,12 @@ static int run_rounds(Check *c)
     int code = 0, left_out = 0;
     for (int round = 0; round < CHECK_ROUNDS && code == 0; round++) {
         check_sizes(c->session.kernel, c->facts, c->n_sizes, &c->here, round, sizes);
-        bool again = c->n_sizes == 0 && round > 0;
+        bool repeated = c->n_sizes == 0 && round > 0;
         for (size_t i = 0; i < c->rounds && c->n_sizes; i++) {
-            again = again || memcmp(&tried[i * c->n_sizes], sizes, c->n_sizes * sizeof *sizes) == 0;
+            repeated =
+                repeated || memcmp(&tried[i * c->n_sizes], sizes, c->n_sizes * sizeof *sizes) == 0;
         }
-        if (again || !can_have(c, sizes)) {
+        if (repeated || !can_have(c, sizes)) {
             continue;
         }
         if (check_hopeless(c->session.kernel, &c->here, sizes, c->n_sizes)) {

@@ -111,9 +111,9 @@ static bool holds(const Array *array, const TesseraTensor *laid, const char *pac
         return true; /* made up */
     }
     tensor_bytes(laid, &elements, &bytes);
-    char *again = tensor_packed(laid);
-    bool same = memcmp(again, packed, bytes) == 0;
-    free(again);
+    char *repacked = tensor_packed(laid);
+    bool same = memcmp(repacked, packed, bytes) == 0;
+    free(repacked);
     return same;
 }
 

@@ -124,12 +124,12 @@ void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool 
     tensor_bytes(tensor, &elements, &bytes);
     bool packed = tessera_type_size(tensor->type, 2) == 1;
     size_t piece = packed ? 2 * REPEATED : REPEATED; /* whole bytes */
-    size_t fresh = repeat && elements > piece ? piece : elements;
-    for (size_t i = 0; i < fresh; i++) {
+    size_t n_random = repeat && elements > piece ? piece : elements;
+    for (size_t i = 0; i < n_random; i++) {
         tessera_put(tensor->type, tensor->data, i, next_value(tensor->type, &state));
     }
-    for (size_t i = fresh; i < elements; i += fresh) {
-        size_t n = elements - i < fresh ? elements - i : fresh;
+    for (size_t i = n_random; i < elements; i += n_random) {
+        size_t n = elements - i < n_random ? elements - i : n_random;
         char *to = (char *)tensor->data + (packed ? i / 2 : i * width);
         memcpy(to, tensor->data, packed ? (n + 1) / 2 : n * width);
     }

@@ -127,8 +127,8 @@ static int find_variant(Filler *f, const char *spec, const Figures **figures)
 static void add_number(Text *to, double value)
 {
     char number[32];
-    bool whole = fabs(value - round(value)) < 1e-9 || fabs(value) >= 1000;
-    snprintf(number, sizeof number, whole ? "%.0f" : "%.3g", value);
+    bool is_integer = fabs(value - round(value)) < 1e-9 || fabs(value) >= 1000;
+    snprintf(number, sizeof number, is_integer ? "%.0f" : "%.3g", value);
     add_text(to, number);
 }
 

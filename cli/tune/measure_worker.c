@@ -218,7 +218,7 @@ static bool check(Measure *m, const char *id, const char *how, const char *lines
 {
     const Session *s = &m->work->session;
     Slot *slot = slot_new(m, id);
-    double first, again;
+    double first, second;
     slot->kernel = sweep_compile(m->work, lines);
     if (!slot->kernel) {
         printf("checked %s %s %s\n", id, sweep_error_kind(m->work), sweep_error_text(m->work));
@@ -252,10 +252,10 @@ static bool check(Measure *m, const char *id, const char *how, const char *lines
         slot_free(slot);
         return true;
     }
-    if (!run_once(m, slot, &again)) { /* the first one had to load it */
+    if (!run_once(m, slot, &second)) { /* the first one had to load it */
         return answer_fault(m, id);
     }
-    printf("ran %s %.9g\nchecked %s ok\n", id, again < first ? again : first, id);
+    printf("ran %s %.9g\nchecked %s ok\n", id, second < first ? second : first, id);
     return true;
 }
 

@@ -21,7 +21,7 @@ typedef struct Groups {
     size_t n;
 } Groups;
 
-static bool names_again(const Options *so_far, const char *text, bool sizes)
+static bool repeats_name(const Options *so_far, const char *text, bool sizes)
 {
     for (const char *at = text; *at;) {
         char *name = name_before(at, '=');
@@ -65,7 +65,7 @@ static int read_groups(const Strings *texts, bool sizes, Groups *groups)
     groups->n = 1;
     for (size_t i = 0; i < texts->n; i++) {
         Options *last = &groups->items[groups->n - 1].options;
-        if (names_again(last, texts->items[i], sizes)) {
+        if (repeats_name(last, texts->items[i], sizes)) {
             last = &groups->items[groups->n++].options;
         }
         int code = add_pieces(texts->items[i], sizes, last);

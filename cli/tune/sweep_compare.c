@@ -103,7 +103,7 @@ typedef struct Part {
     SweepDifference found;
 } Part;
 
-static bool is_near(const Part *part, double got, double want, double *bound)
+static bool is_close(const Part *part, double got, double want, double *bound)
 {
     double larger = fabs(got) > fabs(want) ? got : want;
     *bound = part->envelope ? part->envelope->most[exponent_of(larger)] : 0;
@@ -133,7 +133,7 @@ static void *compare_part(void *user)
     for (size_t i = end_of_same(part, part->from); i < part->to; i = end_of_same(part, i + 1)) {
         double bound, got = tessera_get(part->type, part->got, i);
         double want = tessera_get(part->type, part->want, i);
-        if (!is_near(part, got, want, &bound)) {
+        if (!is_close(part, got, want, &bound)) {
             if (part->found.different++ == 0) {
                 part->found.first = i;
                 part->found.got = got;

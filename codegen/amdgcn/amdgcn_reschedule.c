@@ -102,11 +102,11 @@ void amdgcn_emit_module(GpuEmitter *em, LLVMCodeGenFileType type, Code *code)
     llvm_emit(l, type, code);
     long scratch = scratch_of(em, code, is_text, l->spare);
     if (scratch > 0 && scratch <= MAX_SCRATCH) {
-        Code again;
+        Code rescheduled;
         LLVMModuleRef spare = l->spare;
         l->spare = l->module;
         l->module = spare;
-        llvm_emit(l, type, &again);
-        *code = scratch_of(em, &again, is_text, NULL) < scratch ? again : *code;
+        llvm_emit(l, type, &rescheduled);
+        *code = scratch_of(em, &rescheduled, is_text, NULL) < scratch ? rescheduled : *code;
     }
 }

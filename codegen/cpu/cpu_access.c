@@ -25,7 +25,7 @@ static bool needs_guard(const Op *op, const Access *access, int axis)
         return false;
     }
     return !is_range(index) || index->type->dims[0]->n_terms != 1 ||
-           poly_as_range(index->type->dims[0])->whole != access->memory->type->dims[axis];
+           poly_as_range(index->type->dims[0])->axis_extent != access->memory->type->dims[axis];
 }
 
 static LLVMValueRef first_index(CpuEmitter *c, const Value *index, LLVMValueRef at)

@@ -106,10 +106,10 @@ static void register_block(CpuEmitter *c, Kernel *kernel)
     }
     LLVMValueRef from = llvm_i64(c->l, 0);
     if (c->unroll > 1) {
-        LLVMValueRef whole =
+        LLVMValueRef full_rows =
             LLVMBuildAnd(c->l->builder, product->depth, llvm_i64(c->l, -c->unroll), "");
-        some_depths(c, kernel, left, from, whole, c->unroll);
-        from = whole;
+        some_depths(c, kernel, left, from, full_rows, c->unroll);
+        from = full_rows;
     }
     some_depths(c, kernel, left, from, product->depth, 1);
     add_cells(c, kernel);
@@ -139,18 +139,18 @@ static void row_blocks(CpuEmitter *c, Kernel *kernel)
 {
     const Side *side = &kernel->product->left;
     int step = block_rows(c, kernel->product);
-    int64_t whole = side->capacity / step * step;
-    LLVMValueRef end = cpu_min(c, side->len, llvm_i64(c->l, whole));
+    int64_t full_rows = side->capacity / step * step;
+    LLVMValueRef end = cpu_min(c, side->len, llvm_i64(c->l, full_rows));
     kernel->rows = step;
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), end, step);
     kernel->row = loop.counter;
     register_block(c, kernel);
     cpu_loop_end(c, &loop);
-    if (whole == side->capacity) {
+    if (full_rows == side->capacity) {
         return;
     }
-    kernel->row = llvm_i64(c->l, whole);
-    kernel->rows = (int)(side->capacity - whole);
+    kernel->row = llvm_i64(c->l, full_rows);
+    kernel->rows = (int)(side->capacity - full_rows);
     Branch branch =
         cpu_if_begin(c, LLVMBuildICmp(c->l->builder, LLVMIntSGT, side->len, kernel->row, ""));
     register_block(c, kernel);

@@ -210,10 +210,10 @@ static void rows_body(CpuEmitter *c, const Point *point, void *user)
 {
     const Rows *rows = user;
     LLVMValueRef vectors[64], lanes = llvm_i64(c->l, c->lanes);
-    LLVMValueRef whole = LLVMBuildAnd(c->l->builder, rows->len, llvm_i64(c->l, -c->lanes), "");
+    LLVMValueRef full = LLVMBuildAnd(c->l->builder, rows->len, llvm_i64(c->l, -c->lanes), "");
     Point at = *point, cell = {.rank = 2, .vector_axis = 1};
     cell.at[1] = llvm_i64(c->l, 0);
-    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), whole, c->lanes);
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), full, c->lanes);
     Loop inner = cpu_loop_begin(c, llvm_i64(c->l, 0), lanes, 1);
     at.at[rows->axis] = cpu_add(c, loop.counter, inner.counter);
     cell.at[0] = inner.counter;
@@ -228,7 +228,7 @@ static void rows_body(CpuEmitter *c, const Point *point, void *user)
     cpu_buffer_store(c, rows->reduce->to, &at, fold_rows(c, rows->reduce, vectors));
     cpu_loop_end(c, &loop);
     at.vector_axis = -1;
-    Loop rest = cpu_loop_begin(c, whole, rows->len, 1);
+    Loop rest = cpu_loop_begin(c, full, rows->len, 1);
     at.at[rows->axis] = rest.counter;
     row_body(c, &at, rows->reduce);
     cpu_loop_end(c, &rest);
@@ -291,17 +291,17 @@ static void column_block(CpuEmitter *c, Reduce *reduce, const Point *point, int 
     for (int k = 0; k < rows * n; k++) {
         cells[k] = new_accumulator(c, reduce, lanes);
     }
-    LLVMValueRef whole = zero;
+    LLVMValueRef full = zero;
     if (rows > 1) {
-        whole = LLVMBuildAnd(c->l->builder, reduce->len, llvm_i64(c->l, -rows), "");
-        Loop loop = cpu_loop_begin(c, zero, whole, rows);
+        full = LLVMBuildAnd(c->l->builder, reduce->len, llvm_i64(c->l, -rows), "");
+        Loop loop = cpu_loop_begin(c, zero, full, rows);
         for (int i = 0; i < rows; i++) {
             LLVMValueRef row = cpu_add(c, loop.counter, llvm_i64(c->l, i));
             add_row(c, reduce, point, row, cells + (ptrdiff_t)i * n, n);
         }
         cpu_loop_end(c, &loop);
     }
-    Loop loop = cpu_loop_begin(c, whole, reduce->len, 1);
+    Loop loop = cpu_loop_begin(c, full, reduce->len, 1);
     add_row(c, reduce, point, loop.counter, cells, n);
     cpu_loop_end(c, &loop);
     Point there = *point;

@@ -122,7 +122,7 @@ static LLVMValueRef exact_reciprocal(Division *v, LLVMValueRef d)
 }
 
 /* The hardware's, and one Newton step. */
-static LLVMValueRef near_reciprocal(Division *v, LLVMValueRef d)
+static LLVMValueRef approx_reciprocal(Division *v, LLVMValueRef d)
 {
     LLVMValueRef y = v->em->target->reciprocal(v->em, d);
     return fma_of(v, y, rest_of(v, d, y, one_of(v)), y);
@@ -315,7 +315,7 @@ static void divide_short(Division *v)
                 check_size(v, v->a[r]);
                 check_size(v, v->d[r]);
                 /* Two Newton steps on the quotient give the correctly rounded result. */
-                LLVMValueRef y = near_reciprocal(v, v->d[r]);
+                LLVMValueRef y = approx_reciprocal(v, v->d[r]);
                 LLVMValueRef q = LLVMBuildFMul(v->em->builder, v->a[r], y, "");
                 q = fma_of(v, rest_of(v, v->d[r], q, v->a[r]), y, q);
                 v->quotient[r] = fma_of(v, rest_of(v, v->d[r], q, v->a[r]), y, q);
@@ -339,7 +339,7 @@ static LLVMValueRef rounds_alike(Division *v, LLVMValueRef q)
     return LLVMBuildICmp(b, LLVMIntUGT, dropped, gpu_i32(v->em, 2 * OFF << HALF), "");
 }
 
-static void emit_near(Division *v)
+static void emit_unchecked(Division *v)
 {
     bool shared = is_shared(v);
     v->high = ARENA_ARRAY(v->em->arena, LLVMValueRef, v->n);
@@ -350,7 +350,7 @@ static void emit_near(Division *v)
         int first = first_with(v, r);
         if (first == r) {
             check_size(v, v->d[r]);
-            v->high[r] = shared ? exact_reciprocal(v, v->d[r]) : near_reciprocal(v, v->d[r]);
+            v->high[r] = shared ? exact_reciprocal(v, v->d[r]) : approx_reciprocal(v, v->d[r]);
         }
         v->quotient[r] = LLVMBuildFMul(v->em->builder, v->a[r], v->high[first], "");
         v->good = gpu_both(v->em, v->good, rounds_alike(v, v->quotient[r]));
@@ -375,7 +375,7 @@ bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
     if (!suits(&v)) {
         return false;
     }
-    if (how == DIVIDE_AGAIN) {
+    if (how == DIVIDE_REPEATED) {
         /* Opaque copies replace the divisors, so that no value derived from the originals stays
          * live. */
         LLVMValueRef *hidden = ARENA_ARRAY(v.em->arena, LLVMValueRef, v.n);
@@ -385,11 +385,11 @@ bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
         }
         v.d = hidden;
     }
-    if (how == DIVIDE_ROUNDED || how == DIVIDE_AGAIN) {
+    if (how == DIVIDE_ROUNDED || how == DIVIDE_REPEATED) {
         /* The approximate quotients are kept unless one lies near a tie of bf16; only then are the
          * exact ones computed. */
         LLVMBuilderRef b = v.em->builder;
-        emit_near(&v);
+        emit_unchecked(&v);
         LLVMBasicBlockRef from = LLVMGetInsertBlock(b), done = gpu_new_block(v.em, "rounded");
         Way tie = begin_way(&v, "tie");
         LLVMBasicBlockRef first = tie.block;
@@ -405,8 +405,8 @@ bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
 
         return true;
     }
-    if (how == DIVIDE_NEAR) {
-        emit_near(&v);
+    if (how == DIVIDE_UNCHECKED) {
+        emit_unchecked(&v);
         *good = gpu_both(em, *good, v.good);
         return true;
     }

@@ -165,8 +165,9 @@ static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuD
     int n = gpu_registers(em, run->items[0]->results[0]->type);
     /* Where registers are short, divisions with branches come a few at a time, since they hold more
      * values than the short way. */
-    bool branches = how != DIVIDE_MODERATE && how != DIVIDE_NEAR;
-    bool few = branches && (n > GPU_MAX_TILE_REGISTERS || how == DIVIDE_AGAIN) && has_division(run);
+    bool branches = how != DIVIDE_MODERATE && how != DIVIDE_UNCHECKED;
+    bool few =
+        branches && (n > GPU_MAX_TILE_REGISTERS || how == DIVIDE_REPEATED) && has_division(run);
     int most = GPU_GROUP;
     if (few) {
         most = how == DIVIDE_ANY ? 1 : GPU_GROUP / 2;
@@ -216,19 +217,19 @@ static LLVMValueRef for_warp(GpuEmitter *em, LLVMValueRef good)
  * it (softmax of 4096: 0.85 of the copy rate, then 0.92), 32 lose (1024: 0.91, then 0.88): there
  * the branches are few, and both ways do not fit 64 registers. LLVM's own allocator, on AMD, holds
  * both ways of many elements at once. */
-static void emit_near(GpuEmitter *em, const Run *run, const Op *last)
+static void emit_unchecked(GpuEmitter *em, const Run *run, const Op *last)
 {
     LLVMValueRef good = NULL;
     Taker taker = begin_taker(em, last);
-    emit_groups(em, run, &taker, DIVIDE_NEAR, &good);
+    emit_groups(em, run, &taker, DIVIDE_UNCHECKED, &good);
     if (!good) {
         return;
     }
-    LLVMBasicBlockRef again = gpu_new_block(em, "again"), done = gpu_new_block(em, "stored");
-    LLVMBuildCondBr(em->builder, for_warp(em, good), done, again);
-    gpu_go(em, again);
+    LLVMBasicBlockRef repeated = gpu_new_block(em, "again"), done = gpu_new_block(em, "stored");
+    LLVMBuildCondBr(em->builder, for_warp(em, good), done, repeated);
+    gpu_go(em, repeated);
     taker = begin_taker(em, last);
-    emit_groups(em, run, &taker, DIVIDE_AGAIN, NULL);
+    emit_groups(em, run, &taker, DIVIDE_REPEATED, NULL);
     LLVMBuildBr(em->builder, done);
     gpu_go(em, done);
 }
@@ -303,7 +304,7 @@ static const Op *emit_head(GpuEmitter *em, const Run *run)
     ways[0] = emit_way(em, division, DIVIDE_MODERATE, n, quotients[0]);
     LLVMBuildBr(b, done);
     gpu_go(em, others);
-    GpuDivide how = gpu_is_rounded(division) ? DIVIDE_AGAIN : DIVIDE_CHECKED;
+    GpuDivide how = gpu_is_rounded(division) ? DIVIDE_REPEATED : DIVIDE_CHECKED;
     ways[1] = emit_way(em, division, how, GPU_GROUP / 2, quotients[1]);
     LLVMBuildBr(b, done);
     gpu_go(em, done);
@@ -367,15 +368,15 @@ static bool emit_powers(GpuEmitter *em, Run *run, const Op *last)
     if (!good) {
         return false;
     }
-    LLVMBasicBlockRef near = gpu_new_block(em, "near"), far = gpu_new_block(em, "far");
+    LLVMBasicBlockRef in_range = gpu_new_block(em, "near"), out_of_range = gpu_new_block(em, "far");
     LLVMBasicBlockRef done = gpu_new_block(em, "raised");
-    LLVMBuildCondBr(em->builder, good, near, far);
+    LLVMBuildCondBr(em->builder, good, in_range, out_of_range);
     RunWay ways[2];
     run->power = &power;
-    ways[0] = emit_run_way(em, run, near);
+    ways[0] = emit_run_way(em, run, in_range);
     LLVMBuildBr(em->builder, done);
     run->power = NULL;
-    ways[1] = emit_run_way(em, run, far);
+    ways[1] = emit_run_way(em, run, out_of_range);
     LLVMBuildBr(em->builder, done);
     gpu_go(em, done);
     LLVMBasicBlockRef blocks[] = {ways[0].block, ways[1].block};
@@ -458,7 +459,7 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
     bool stores = goes_to(last, OP_STORE) && !any_reads(last->next->next, &run);
     bool many = gpu_registers(em, first->results[0]->type) > GPU_MAX_TILE_REGISTERS;
     if (stores && all_rounded(&run) && many == (em->target->opaque != NULL)) {
-        emit_near(em, &run, last);
+        emit_unchecked(em, &run, last);
         return last->next;
     }
     if (stores && emit_ways(em, &run, last)) {

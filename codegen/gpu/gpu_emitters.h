@@ -56,15 +56,15 @@ bool gpu_is_division(const Op *op);
 /* gpu_divide.c: a / d of f32, n of them (a NULL: none), where a way without a branch for each is
  * known; else false, and nothing is emitted. */
 typedef enum GpuDivide {
-    DIVIDE_CHECKED,  /* looks at them for whether the short way is exact */
-    DIVIDE_ROUNDED,  /* the same for what is only rounded to bf16: a shorter way */
-    DIVIDE_NEAR,     /* that way alone: says whether it was good */
-    DIVIDE_AGAIN,    /* ROUNDED, of what was divided so before */
-    DIVIDE_MODERATE, /* the short way: it is */
-    DIVIDE_ZEROS,    /* it is but for dividends of zero */
-    DIVIDE_ANY,      /* the long way, for whatever there is */
+    DIVIDE_CHECKED,   /* looks at them for whether the short way is exact */
+    DIVIDE_ROUNDED,   /* the same for what is only rounded to bf16: a shorter way */
+    DIVIDE_UNCHECKED, /* that way alone: says whether it was good */
+    DIVIDE_REPEATED,  /* ROUNDED, of what was divided so before */
+    DIVIDE_MODERATE,  /* the short way: it is */
+    DIVIDE_ZEROS,     /* it is but for dividends of zero */
+    DIVIDE_ANY,       /* the long way, for whatever there is */
 } GpuDivide;
-/* `good`, of DIVIDE_NEAR: an i1, or NULL, to which the answer is added. */
+/* `good`, of DIVIDE_UNCHECKED: an i1, or NULL, to which the answer is added. */
 bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
                         LLVMValueRef *quotient, GpuDivide how, LLVMValueRef *good);
 /* i1 in `good`: may these be divided in this way (MODERATE or ZEROS)? False: it is not known how.

@@ -278,9 +278,9 @@ static LLVMValueRef awaited(const Places *places, const Value *mask, int r)
         gpu_both(em, gpu_in_tile(em, places->type, r), gpu_in_register(em, mask, r));
     LLVMValueRef at = place(places, r, &wanted);
     GpuBranch branch = gpu_branch_begin(em, wanted);
-    LLVMBasicBlockRef again = gpu_new_block(em, "again"), there = gpu_new_block(em, "there");
-    LLVMBuildBr(em->builder, again);
-    gpu_go(em, again);
+    LLVMBasicBlockRef retry = gpu_new_block(em, "again"), there = gpu_new_block(em, "there");
+    LLVMBuildBr(em->builder, retry);
+    gpu_go(em, retry);
     /* A monotonic load of the device's scope bypasses the L1 cache, which is not coherent. */
     const char *scope = em->target->device_scope;
     LLVMValueRef word = LLVMBuildLoad2(em->builder, em->i64, address(places, at), "");
@@ -288,7 +288,7 @@ static LLVMValueRef awaited(const Places *places, const Value *mask, int r)
     LLVMSetAtomicSyncScopeID(word, LLVMGetSyncScopeID(em->context, scope, strlen(scope)));
     LLVMSetAlignment(word, (unsigned)dtype_bytes(places->dtype));
     LLVMValueRef written = LLVMBuildICmp(em->builder, LLVMIntNE, word, zero, "");
-    LLVMBuildCondBr(em->builder, written, there, again);
+    LLVMBuildCondBr(em->builder, written, there, retry);
     gpu_go(em, there);
     return gpu_branch_end_value(em, branch, word, zero);
 }

@@ -277,7 +277,7 @@ static bool shares_parts(Reducer *red, const Scratch *scratch)
 {
     int results = 0;
     for (int r = 0; r < red->n; r++) {
-        results += gpu_reduce_stands(red, r);
+        results += gpu_reduce_is_canonical(red, r);
     }
     return layout_parts_shared(results, 1 << __builtin_popcount(scratch->mask));
 }
@@ -292,7 +292,7 @@ static void finish(Reducer *red)
     GpuRun run;
     int n = run_length(red, &scratch);
     for (int r = 0; r < red->n; r++) {
-        if (gpu_reduce_stands(red, r) && gpu_run_at(red->em, red->from, r, n, &run)) {
+        if (gpu_reduce_is_canonical(red, r) && gpu_run_at(red->em, red->from, r, n, &run)) {
             read_partials(red, &scratch, run.regs, n);
         }
     }
@@ -335,7 +335,7 @@ static void reduce_warps(Reducer *red)
     GpuRun run;
     int n = run_length(red, &scratch);
     for (int r = 0; r < red->n; r++) {
-        if (gpu_reduce_stands(red, r) && gpu_run_at(em, red->from, r, n, &run)) {
+        if (gpu_reduce_is_canonical(red, r) && gpu_run_at(em, red->from, r, n, &run)) {
             /* Registers of adjacent elements are stored as one vector. */
             LLVMValueRef values[MAX_RUN];
             GpuBranch branch = {0};

@@ -34,7 +34,7 @@ int gpu_reduce_target(const Reducer *red, int r);
 void gpu_reduce_registers(Reducer *red);
 void gpu_reduce_lanes(Reducer *red);
 /* Is r the register that stands for its result? */
-bool gpu_reduce_stands(const Reducer *red, int r);
+bool gpu_reduce_is_canonical(const Reducer *red, int r);
 
 /* gpu_reduce_pairs.c: the operand's words of two elements, if they are compared as they were
  * loaded. */

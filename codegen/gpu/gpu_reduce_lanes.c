@@ -55,7 +55,7 @@ void gpu_reduce_registers(Reducer *red)
     }
 }
 
-bool gpu_reduce_stands(const Reducer *red, int r)
+bool gpu_reduce_is_canonical(const Reducer *red, int r)
 {
     return red->regs[r] && gpu_canonical(red->from->layout, r) == r;
 }
@@ -68,7 +68,7 @@ void gpu_reduce_lanes(Reducer *red)
             continue;
         }
         for (int r = 0; r < red->n; r++) {
-            if (gpu_reduce_stands(red, r)) {
+            if (gpu_reduce_is_canonical(red, r)) {
                 LLVMValueRef other = gpu_shuffle(red->em, red->regs[r], 1 << bit);
                 red->regs[r] = gpu_reduce_combine(red, red->regs[r], other);
             }

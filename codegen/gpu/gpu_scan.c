@@ -51,10 +51,11 @@ void fold_set(const Folder *f, Parts to, const LLVMValueRef *from)
 
 Memo fold_memo(const Folder *f)
 {
-    return (Memo){ARENA_ARRAY(f->em->arena, Made, f->n), 0};
+    return (Memo){ARENA_ARRAY(f->em->arena, FoldMemoEntry, f->n), 0};
 }
 
-Made *fold_made(const Folder *f, Memo *memo, const Parts a, const Parts b, bool *known)
+FoldMemoEntry *fold_memo_find(const Folder *f, Memo *memo, const Parts a, const Parts b,
+                              bool *known)
 {
     for (int i = 0; i < memo->n; i++) {
         if (same(f, memo->items[i].a, a) && same(f, memo->items[i].b, b)) {
@@ -62,21 +63,21 @@ Made *fold_made(const Folder *f, Memo *memo, const Parts a, const Parts b, bool 
             return &memo->items[i];
         }
     }
-    Made *made = &memo->items[memo->n++];
-    fold_set(f, made->a, a);
-    fold_set(f, made->b, b);
+    FoldMemoEntry *entry = &memo->items[memo->n++];
+    fold_set(f, entry->a, a);
+    fold_set(f, entry->b, b);
     *known = false;
-    return made;
+    return entry;
 }
 
 static const LLVMValueRef *joined(Folder *f, Memo *memo, const Parts earlier, const Parts later)
 {
     bool known;
-    Made *made = fold_made(f, memo, earlier, later, &known);
+    FoldMemoEntry *entry = fold_memo_find(f, memo, earlier, later, &known);
     if (!known) {
-        fold_combine(f, earlier, later, made->first);
+        fold_combine(f, earlier, later, entry->first);
     }
-    return made->first;
+    return entry->first;
 }
 
 /* ---- registers ---- */
@@ -172,21 +173,22 @@ void fold_neutrals(const Folder *f, Parts out)
 }
 
 /* The other lane's total in `first`, that of both in `second`. */
-static const Made *exchanged(Folder *f, Memo *memo, int bit, LLVMValueRef upper, const Parts own)
+static const FoldMemoEntry *exchanged(Folder *f, Memo *memo, int bit, LLVMValueRef upper,
+                                      const Parts own)
 {
     Parts low = {NULL}, high = {NULL};
     bool known;
-    Made *made = fold_made(f, memo, own, own, &known);
+    FoldMemoEntry *entry = fold_memo_find(f, memo, own, own, &known);
     if (known) {
-        return made;
+        return entry;
     }
     for (int i = 0; i < f->n_parts; i++) {
-        made->first[i] = gpu_shuffle(f->em, own[i], 1 << bit);
+        entry->first[i] = gpu_shuffle(f->em, own[i], 1 << bit);
     }
-    fold_choose(f, upper, made->first, own, low);
-    fold_choose(f, upper, own, made->first, high);
-    fold_combine(f, low, high, made->second);
-    return made;
+    fold_choose(f, upper, entry->first, own, low);
+    fold_choose(f, upper, own, entry->first, high);
+    fold_combine(f, low, high, entry->second);
+    return entry;
 }
 
 /* What is before the register, where this lane is in the half that gains. */
@@ -198,12 +200,12 @@ static const LLVMValueRef *gained(Folder *f, Memo *memo, Memo *joins, int r, LLV
     if (!before_of(f, r, have)) {
         fold_neutrals(f, have);
     }
-    Made *made = fold_made(f, memo, other, have, &known);
+    FoldMemoEntry *entry = fold_memo_find(f, memo, other, have, &known);
     if (!known) {
         const LLVMValueRef *more = fold_surrounded(f, joins, r, other);
-        fold_choose(f, upper, f->reverse ? have : more, f->reverse ? more : have, made->first);
+        fold_choose(f, upper, f->reverse ? have : more, f->reverse ? more : have, entry->first);
     }
-    return made->first;
+    return entry->first;
 }
 
 static void lane_bit(Folder *f, int bit)
@@ -219,11 +221,11 @@ static void lane_bit(Folder *f, int bit)
             continue;
         }
         fold_totals(f, r, mine);
-        const Made *made = exchanged(f, &totals, bit, upper, mine);
+        const FoldMemoEntry *entry = exchanged(f, &totals, bit, upper, mine);
         if (f->scan) {
-            fold_set_before(f, r, gained(f, &befores, &joins, r, upper, made->first));
+            fold_set_before(f, r, gained(f, &befores, &joins, r, upper, entry->first));
         }
-        fold_set_totals(f, r, made->second);
+        fold_set_totals(f, r, entry->second);
     }
 }
 

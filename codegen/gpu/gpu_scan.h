@@ -31,12 +31,12 @@ typedef struct Folder {
 } Folder;
 
 /* What was made of two tuples already: registers of a group share it. */
-typedef struct Made {
+typedef struct FoldMemoEntry {
     Parts a, b, first, second;
-} Made;
+} FoldMemoEntry;
 
 typedef struct Memo {
-    Made *items;
+    FoldMemoEntry *items;
     int n;
 } Memo;
 
@@ -55,7 +55,8 @@ void fold_choose(const Folder *f, LLVMValueRef condition, const Parts a, const P
 
 Memo fold_memo(const Folder *f);
 /* *known: it was there; else the caller fills it in. */
-Made *fold_made(const Folder *f, Memo *memo, const Parts a, const Parts b, bool *known);
+FoldMemoEntry *fold_memo_find(const Folder *f, Memo *memo, const Parts a, const Parts b,
+                              bool *known);
 
 bool fold_has_total(const Folder *f, int r);
 void fold_totals(const Folder *f, int r, Parts out);

@@ -92,30 +92,30 @@ static void read_totals(const Folder *f, const FoldWarps *warps, LLVMValueRef pl
 
 /* The warps' totals, in the way of the scan: what is before this one's in `first`, and that of all
  * in `second`. */
-static void join_warps(Folder *f, const FoldWarps *warps, int r, Made *made)
+static void join_warps(Folder *f, const FoldWarps *warps, int r, FoldMemoEntry *entry)
 {
     GpuEmitter *em = f->em;
     LLVMValueRef place = total_place(f, warps, r), inside = in_rows(f, r);
     if (inside) {
         place = LLVMBuildSelect(em->builder, inside, place, gpu_i32(em, 0), "");
     }
-    fold_neutrals(f, made->first);
+    fold_neutrals(f, entry->first);
     int count = 1 << warps->n;
     for (int step = 0; step < count; step++) {
         int warp = f->reverse ? count - 1 - step : step;
         Parts next = {NULL}, sum = {NULL};
         read_totals(f, warps, place, warp, next);
         if (step == 0) {
-            fold_set(f, made->second, next);
+            fold_set(f, entry->second, next);
             continue;
         }
         if (f->scan) {
             LLVMValueRef own =
                 LLVMBuildICmp(em->builder, LLVMIntEQ, warps->own, gpu_i32(em, warp), "");
-            fold_choose(f, own, made->second, made->first, made->first);
+            fold_choose(f, own, entry->second, entry->first, entry->first);
         }
-        fold_combine(f, f->reverse ? next : made->second, f->reverse ? made->second : next, sum);
-        fold_set(f, made->second, sum);
+        fold_combine(f, f->reverse ? next : entry->second, f->reverse ? entry->second : next, sum);
+        fold_set(f, entry->second, sum);
     }
 }
 
@@ -178,7 +178,7 @@ void fold_warps(Folder *f, FoldWarps *warps)
         bool known = true;
         if (fold_has_total(f, r)) {
             fold_totals(f, r, own);
-            fold_made(f, &written, own, own, &known);
+            fold_memo_find(f, &written, own, own, &known);
         }
         if (!known) {
             write_totals(f, warps, first, r);
@@ -194,19 +194,19 @@ void fold_warps(Folder *f, FoldWarps *warps)
             continue;
         }
         fold_totals(f, r, own);
-        Made *made = fold_made(f, &read, own, own, &known);
+        FoldMemoEntry *entry = fold_memo_find(f, &read, own, own, &known);
         if (!known) {
-            join_warps(f, warps, r, made);
+            join_warps(f, warps, r, entry);
             /* Each is chosen among as many values as there are warps. The choice is computed here,
              * since behind the next branch all of these values would be live until then. */
             for (int i = 0; i < f->n_parts && f->scan && em->target->compute_here; i++) {
-                made->first[i] = em->target->compute_here(em, made->first[i]);
+                entry->first[i] = em->target->compute_here(em, entry->first[i]);
             }
         }
         if (f->scan) {
-            fold_set_before(f, r, fold_surrounded(f, &joins, r, made->first));
+            fold_set_before(f, r, fold_surrounded(f, &joins, r, entry->first));
         }
-        fold_set_totals(f, r, made->second);
+        fold_set_totals(f, r, entry->second);
     }
     em->target->sync(em); /* before the scratch is written again */
 }

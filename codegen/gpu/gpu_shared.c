@@ -134,8 +134,9 @@ LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord r
                    (int64_t)(row.bits >> shift & (uint32_t)mask) << 4;
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, rows, swizzle), "");
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, chunk, chunk_bytes), "");
-    if (tile->afresh) {
-        part = *tile->afresh = *tile->afresh ? *tile->afresh : em->target->opaque(em, part);
+    if (tile->recomputed) {
+        part = *tile->recomputed =
+            *tile->recomputed ? *tile->recomputed : em->target->opaque(em, part);
     }
     /* Last, so that neighbours differ by this one instruction. */
     part = LLVMBuildXor(em->builder, part, gpu_i32(em, constant & bits), "");
@@ -289,8 +290,8 @@ void gpu_emit_shared_store(GpuEmitter *em, const Op *op)
     Access access = op_access(op, 0);
     const Value *value = op->operands[op->n_operands - 1];
     SharedTile tile = gpu_shared_tile(em, &access);
-    LLVMValueRef afresh = NULL;
-    tile.afresh = gpu_is_dot_auxiliary(op) ? &afresh : NULL;
+    LLVMValueRef recomputed = NULL;
+    tile.recomputed = gpu_is_dot_auxiliary(op) ? &recomputed : NULL;
     int length = tile_run(em, op, &tile, value->type);
     LLVMValueRef first = gpu_first_holder(em, value->type->layout);
     for (int r = 0; r < gpu_value(em, value)->n; r++) {

@@ -239,8 +239,8 @@ static LLVMValueRef zigzag_step(GpuEmitter *em, LLVMValueRef i, LLVMValueRef blo
                                 LLVMValueRef blocks)
 {
     LLVMBuilderRef b = em->builder;
-    LLVMValueRef one = gpu_i32(em, 1), round = LLVMBuildUDiv(b, i, blocks, "");
-    LLVMValueRef odd = LLVMBuildTrunc(b, round, em->i1, "");
+    LLVMValueRef one = gpu_i32(em, 1), iteration = LLVMBuildUDiv(b, i, blocks, "");
+    LLVMValueRef odd = LLVMBuildTrunc(b, iteration, em->i1, "");
     LLVMValueRef back = LLVMBuildAdd(b, LLVMBuildShl(b, block, one, ""), one, "");
     LLVMValueRef forth = LLVMBuildSub(b, LLVMBuildShl(b, blocks, one, ""), back, "");
     return LLVMBuildSelect(b, odd, back, forth, "");

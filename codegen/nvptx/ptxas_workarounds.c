@@ -58,7 +58,7 @@ static bool is_affected(LLVMValueRef op)
     return found;
 }
 
-static void negate_apart(GpuEmitter *em, LLVMValueRef op)
+static void negate_separately(GpuEmitter *em, LLVMValueRef op)
 {
     LLVMPositionBuilderBefore(em->builder, op);
     LLVMValueRef from = LLVMGetOperand(op, 0), subtracted = LLVMGetOperand(op, 1);
@@ -75,7 +75,7 @@ void ptxas_rewrite(GpuEmitter *em)
             for (LLVMValueRef op = LLVMGetFirstInstruction(b), next; op; op = next) {
                 next = LLVMGetNextInstruction(op);
                 if (is_affected(op)) {
-                    negate_apart(em, op);
+                    negate_separately(em, op);
                 }
             }
         }

@@ -92,21 +92,21 @@ change_in_loop(Llvm *l, DType dtype, LLVMValueRef address,
     LLVMBuilderRef b = l->builder;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMValueRef function = LLVMGetBasicBlockParent(before);
-    LLVMBasicBlockRef again = llvm_block(l, function, "again");
+    LLVMBasicBlockRef retry = llvm_block(l, function, "again");
     LLVMBasicBlockRef done = llvm_block(l, function, "done");
     LLVMTypeRef type = bits_type(l, dtype);
     LLVMValueRef first = LLVMBuildLoad2(b, type, address, "");
     LLVMSetOrdering(first, LLVMAtomicOrderingMonotonic);
     LLVMSetAlignment(first, (unsigned)dtype_bytes(dtype));
-    LLVMBuildBr(b, again);
-    LLVMPositionBuilderAtEnd(b, again);
+    LLVMBuildBr(b, retry);
+    LLVMPositionBuilderAtEnd(b, retry);
     LLVMValueRef old = LLVMBuildPhi(b, type, "");
     LLVMAddIncoming(old, &first, &before, 1);
     LLVMValueRef pair = exchange_if(l, address, old, change(l, how, old));
     LLVMValueRef seen = LLVMBuildExtractValue(b, pair, 0, "");
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
     LLVMAddIncoming(old, &seen, &latch, 1);
-    LLVMBuildCondBr(b, LLVMBuildExtractValue(b, pair, 1, ""), done, again);
+    LLVMBuildCondBr(b, LLVMBuildExtractValue(b, pair, 1, ""), done, retry);
     LLVMPositionBuilderAtEnd(b, done);
     return seen;
 }

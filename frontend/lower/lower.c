@@ -126,18 +126,18 @@ static bool assume_fact(Lower *l, const Expr *rule)
         }
         return true;
     }
-    Dim one = poly_const(l->func, 1), room = NULL;
+    Dim one = poly_const(l->func, 1), difference = NULL;
     switch (rule->op) {
-    case TOK_GE: room = dim_sub(l->func, left, right); break;
-    case TOK_GT: room = dim_sub(l->func, dim_sub(l->func, left, right), one); break;
-    case TOK_LE: room = dim_sub(l->func, right, left); break;
-    case TOK_LT: room = dim_sub(l->func, dim_sub(l->func, right, left), one); break;
+    case TOK_GE: difference = dim_sub(l->func, left, right); break;
+    case TOK_GT: difference = dim_sub(l->func, dim_sub(l->func, left, right), one); break;
+    case TOK_LE: difference = dim_sub(l->func, right, left); break;
+    case TOK_LT: difference = dim_sub(l->func, dim_sub(l->func, right, left), one); break;
     default: break;
     }
-    if (room) {
-        assume_natural(l, rule, room);
+    if (difference) {
+        assume_natural(l, rule, difference);
     }
-    return room != NULL;
+    return difference != NULL;
 }
 
 /* With the sizes bound the fact may be decided already. */

@@ -157,13 +157,13 @@ typedef struct Lower {
 /* ---- errors: located in the user's text, with the chain of calls ---- */
 Diag *lower_error(Lower *l, ErrorCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Attach edits that carry out the help; none inside the standard library. lower_fix_near adds "did
- * you mean" if there is a nearest name. */
+/* Attach edits that carry out the help; none inside the standard library. lower_fix_similar adds
+ * "did you mean" if there is a nearest name. */
 void lower_fix(Lower *l, Diag *diag, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void lower_fix_around(Lower *l, Diag *diag, Span span, const char *before, const char *after);
 void lower_fix_assume(Lower *l, Diag *diag, const char *rule);
-bool lower_fix_near(Lower *l, Diag *diag, Span span, const Nearest *nearest);
+bool lower_fix_similar(Lower *l, Diag *diag, Span span, const Nearest *nearest);
 /* Reports E0403 with the arguments of the call; the caller adds how it is written. */
 Diag *lower_wrong_call(Lower *l, const Expr *call);
 Diag *lower_unsupported(Lower *l, Span span, const char *what);
@@ -178,7 +178,7 @@ Symbol *find_symbol(const Lower *l, const char *name);
 Symbol *define(Lower *l, const char *name, Span span, Val val);
 Val lower_name(Lower *l, const Expr *expr);
 /* Adds "did you mean" if another name is near; returns whether there is one. */
-bool lower_near(Lower *l, Diag *diag, const Expr *expr);
+bool lower_suggest_similar(Lower *l, Diag *diag, const Expr *expr);
 /* A type by name: built in or bound. */
 bool named_dtype(const Lower *l, const char *name, DType *out);
 void unknown_function(Lower *l, const Expr *callee, const char *name);

@@ -260,7 +260,8 @@ static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
         }
         IndexVar *quotient = index_var(l, low, high);
         const IndexVar *start = affine_as_var(x);
-        quotient->within = start && start->apart >= by ? start->within : NULL; /* all different */
+        quotient->within =
+            start && start->min_distance >= by ? start->within : NULL; /* all different */
         return affine_var(l->func, quotient);
     }
     case OP_MOD: {

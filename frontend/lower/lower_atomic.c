@@ -149,7 +149,7 @@ Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old)
         nearest_try(&nearest, ATOMICS[i].name);
     }
     Diag *diag = lower_error(l, ERR_FUNCTION, expr->a->span, "no function is called `%s`", name);
-    if (!lower_fix_near(l, diag, expr->a->span, &nearest)) {
+    if (!lower_fix_similar(l, diag, expr->a->span, &nearest)) {
         diag_help(l->diags, diag, "there are atomic.add, min, max, and, or, xor, exchange, cas");
     }
     return poison_val();

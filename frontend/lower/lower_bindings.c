@@ -105,13 +105,13 @@ static bool parse_number(Lower *l, const char *text, double *out)
     Lexer lexer = lexer_new(&quiet, source);
     Token token = lexer_next(&lexer);
     bool is_number = token.kind == TOK_INT || token.kind == TOK_FLOAT;
-    bool whole = lexer_next(&lexer).kind == TOK_END;
+    bool is_complete = lexer_next(&lexer).kind == TOK_END;
     *out = minus ? -token.number : token.number;
     if (token.kind == TOK_NAME && text_equal(text + minus, "inf")) {
         *out = minus ? -(double)__builtin_inf() : (double)__builtin_inf();
         is_number = true;
     }
-    return is_number && whole && quiet.errors == 0;
+    return is_number && is_complete && quiet.errors == 0;
 }
 
 static Val const_from_text(Lower *l, const ParamDecl *param, const Binding *binding, DType dtype)

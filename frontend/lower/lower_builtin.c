@@ -116,13 +116,13 @@ static int64_t exact_step(const Val *range)
  * a variable's ranges are all different. */
 static Val range_fact(Lower *l, OpKind kind, const Val *range)
 {
-    Dim whole = poly_as_range(range->dim)->whole;
+    Dim whole = poly_as_range(range->dim)->axis_extent;
     Dim last = dim_sub(l->func, whole, poly_const(l->func, 1));
     Val val = array_val(build_range_fact(&l->b, kind, range->value));
     IndexVar *var = index_var(l, poly_const(l->func, 0), kind == OP_START ? last : whole);
     if (kind == OP_START) {
         var->within = affine_as_var(range->affine);
-        var->apart = exact_step(range);
+        var->min_distance = exact_step(range);
     }
     val.affine = affine_var(l->func, var);
     return val;

@@ -44,7 +44,7 @@ static bool take_pieces(Lower *l, const Expr *expr, Pieces *out)
     return true;
 }
 
-static bool fits_beside(Lower *l, const Pieces *pieces, int i, int axis)
+static bool can_concat(Lower *l, const Pieces *pieces, int i, int axis)
 {
     Shape first = shape_of(&pieces->vals[0]), own = shape_of(&pieces->vals[i]);
     bool fits = own.rank == first.rank;
@@ -96,7 +96,7 @@ Val lower_concat(Lower *l, const Expr *expr, Builtin builtin)
     }
     Dim extent = poly_const(l->func, 0), start = extent;
     for (int i = 0; i < pieces.n; i++) {
-        if (!fits_beside(l, &pieces, i, stacks ? -1 : axis)) {
+        if (!can_concat(l, &pieces, i, stacks ? -1 : axis)) {
             return poison_val();
         }
     }

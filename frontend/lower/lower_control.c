@@ -176,21 +176,21 @@ static bool check_condition(Lower *l, const Expr *expr, const Val *condition)
     return true;
 }
 
-static void lower_apart(Lower *l, const Val *condition, const Stmt *stmt);
+static void lower_separately(Lower *l, const Val *condition, const Stmt *stmt);
 
 /* One branch of an `if`: where it is `parallel` with ranges, each statement by itself. */
 static void lower_one(Lower *l, Span span, const Val *condition, const StmtList *list)
 {
-    bool apart = has_parallels(list);
-    if (!apart && list->n) {
+    bool has_parallel = has_parallels(list);
+    if (!has_parallel && list->n) {
         lower_branches(l, span, condition, list, NULL);
     }
-    for (size_t i = 0; apart && i < list->n; i++) {
-        lower_apart(l, condition, list->items[i]);
+    for (size_t i = 0; has_parallel && i < list->n; i++) {
+        lower_separately(l, condition, list->items[i]);
     }
 }
 
-static void lower_apart(Lower *l, const Val *condition, const Stmt *stmt)
+static void lower_separately(Lower *l, const Val *condition, const Stmt *stmt)
 {
     if (stmt->kind == STMT_PARALLEL) {
         lower_parallel_if(l, condition, stmt);

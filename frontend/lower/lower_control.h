@@ -8,8 +8,8 @@
 
 /* The range of a loop, and its step. */
 typedef struct LoopBounds {
-    Dim whole;
-    Value *lo, *hi;      /* NULL: from 0, to the end of `whole` */
+    Dim axis_extent;
+    Value *lo, *hi;      /* NULL: from 0, to `axis_extent` */
     Dim from, to;        /* lo and hi if they are size expressions, else NULL */
     const IndexVar *var; /* bounds of its index */
     bool in_lanes;       /* first and end differ between lanes */

@@ -272,15 +272,15 @@ static bool is_left_out(const Derived *k, const Op *op)
  * needed goes with them, step by step. */
 static void leave_out(const Derived *k)
 {
-    bool again = true;
-    while (again) {
+    bool changed = true;
+    while (changed) {
         Op *next;
-        again = false;
+        changed = false;
         for (Op *op = k->l->func->body->first; op; op = next) {
             next = op->next;
             if (is_left_out(k, op)) {
                 op_remove(op);
-                again = true;
+                changed = true;
             }
         }
         func_remove_dead(k->l->func);

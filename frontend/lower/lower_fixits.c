@@ -39,7 +39,7 @@ void lower_fix_assume(Lower *l, Diag *diag, const char *rule)
     }
 }
 
-bool lower_fix_near(Lower *l, Diag *diag, Span span, const Nearest *nearest)
+bool lower_fix_similar(Lower *l, Diag *diag, Span span, const Nearest *nearest)
 {
     const char *name = nearest_found(nearest);
     if (name) {

@@ -174,8 +174,8 @@ bool selected_shape(Lower *l, Span span, const IndexedAccess *places, Val *indic
         return false;
     }
     for (int i = 0; i <= places->n; i++) {
-        int fresh = i < places->n ? places->fresh[i] : places->last_fresh;
-        for (int k = 0; k < fresh; k++) {
+        int new_axes = i < places->n ? places->new_axes[i] : places->new_axes_behind;
+        for (int k = 0; k < new_axes; k++) {
             if (!push_dim(l, span, shape, poly_const(l->func, 1))) {
                 return false;
             }

@@ -49,12 +49,12 @@ static bool one_place(Lower *l, const Expr *index, Dim axis, AxisIndex *axis_ind
     axis_index->kind = INDEX_RANGE;
     axis_index->val = val;
     const DimVar *range = poly_as_range(val.dim);
-    if (range->whole == axis) {
+    if (range->axis_extent == axis) {
         return true;
     }
     Diag *diag =
         lower_error(l, ERR_INDEX, index->span, "`%s` iterates over %s, but this axis has extent %s",
-                    range->name, dim_text(l, range->whole), dim_text(l, axis));
+                    range->name, dim_text(l, range->axis_extent), dim_text(l, axis));
     diag_help(l->diags, diag, "a range indexes the axis over which it iterates");
     return false;
 }
@@ -90,19 +90,19 @@ bool lower_access(Lower *l, const Expr *expr, DType dtype, const Shape *memory, 
         return false;
     }
     bool good = true;
-    int fresh = 0;
+    int new_axes = 0;
     for (size_t i = 0; i < expr->args.n; i++) {
         const Expr *index = expr->args.items[i];
         if (index->kind == EXPR_NONE) {
-            fresh++;
+            new_axes++;
             continue;
         }
         int axis = out->n++;
-        out->fresh[axis] = fresh;
-        fresh = 0;
+        out->new_axes[axis] = new_axes;
+        new_axes = 0;
         good = one_place(l, index, memory->dims[axis], &out->at[axis]) && good;
     }
-    out->last_fresh = fresh;
+    out->new_axes_behind = new_axes;
     return good;
 }
 
@@ -145,9 +145,9 @@ static const DimVar *too_small(Lower *l, const AxisIndex *axis_index, const Affi
 static const char *comparison_inside(Lower *l, Dim first, Dim last, Dim end)
 {
     bool low = first && dim_is_natural(l->func, first);
-    Dim room = last ? dim_sub(l->func, end, last) : NULL;
-    bool high = room && dim_is_natural(l->func, room);
-    if (low && !high && room && poly_most(room) >= 0) {
+    Dim remainder = last ? dim_sub(l->func, end, last) : NULL;
+    bool high = remainder && dim_is_natural(l->func, remainder);
+    if (low && !high && remainder && poly_most(remainder) >= 0) {
         return arena_printf(l->arena, "%s <= %s", dim_text(l, last), dim_text(l, end));
     }
     bool may = !low && high && first && poly_most(first) >= 0;
@@ -270,12 +270,12 @@ static Value *lanes_first(Lower *l, Value *value, const int *lane)
     return same ? value : build_permute(&l->b, value, perm);
 }
 
-static Val add_fresh(Lower *l, Span span, Val val, const IndexedAccess *places)
+static Val add_new_axes(Lower *l, Span span, Val val, const IndexedAccess *places)
 {
     int at = lane_count(val.lanes);
     for (int i = 0; i <= places->n; i++) {
-        int fresh = i < places->n ? places->fresh[i] : places->last_fresh;
-        for (int k = 0; k < fresh; k++) {
+        int new_axes = i < places->n ? places->new_axes[i] : places->new_axes_behind;
+        for (int k = 0; k < new_axes; k++) {
             if (val.value->type->rank >= MAX_RANK) {
                 lower_error(l, ERR_RANK, span, "an array has at most %d axes", MAX_RANK);
                 return poison_val();
@@ -344,7 +344,7 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Inde
             }
         }
         Value *value = build_load(&l->b, tensor, indices);
-        return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
+        return add_new_axes(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
     }
     if (memory->kind == VAL_ARRAY && takes_array(l, memory, places, &lanes)) {
         Value *value = memory->value;
@@ -364,7 +364,7 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Inde
                                    : -1;
             }
         }
-        return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
+        return add_new_axes(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
     }
     Val indices[MAX_RANK];
     bool inside[MAX_RANK];
@@ -481,7 +481,7 @@ Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise)
         }
         break;
     case VAL_RANGE: {
-        Val part = part_of(l, expr, poly_as_range(base.dim)->whole);
+        Val part = part_of(l, expr, poly_as_range(base.dim)->axis_extent);
         if (is_poison(&part)) {
             return part;
         }

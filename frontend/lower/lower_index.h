@@ -26,8 +26,8 @@ typedef struct AxisIndex {
 typedef struct IndexedAccess {
     AxisIndex at[MAX_RANK];
     int n;
-    int fresh[MAX_RANK]; /* number of new axes before at[i], */
-    int last_fresh;      /* and after the last index */
+    int new_axes[MAX_RANK]; /* number of new axes before at[i], */
+    int new_axes_behind;    /* and after the last index */
 } IndexedAccess;
 
 /* Parses the indices of `expr` into memory with this shape and element type. */

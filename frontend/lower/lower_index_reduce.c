@@ -231,7 +231,7 @@ static bool find_prefix(Lower *l, const Expr *expr, Builtin *builtin)
         }
     }
     Diag *diag = lower_error(l, ERR_FUNCTION, expr->op_span, "`%s` reduces nothing", expr->name);
-    if (!lower_fix_near(l, diag, expr->op_span, &nearest)) {
+    if (!lower_fix_similar(l, diag, expr->op_span, &nearest)) {
         diag_help(l->diags, diag,
                   "indices are reduced by sum, prod, max, min, any, all, mean, argmax, argmin");
     }

@@ -338,7 +338,7 @@ static const Expr *stray_name(const Expr *expr, const FnDecl *fn)
 }
 
 /* The first argument by the name of a parameter that has another one already; NULL: none. */
-static const Expr *passed_again(const Expr *expr, const FnDecl *fn)
+static const Expr *passed_twice(const Expr *expr, const FnDecl *fn)
 {
     for (size_t i = 0; i < expr->args.n; i++) {
         const Expr *arg = expr->args.items[i];
@@ -447,16 +447,16 @@ static Val inline_chosen(Lower *l, const Expr *expr, FnDecl *fn, const Module *h
         return poison_val();
     }
     if (!arguments_fit(expr, fn)) {
-        const Expr *stray = stray_name(expr, fn), *again = passed_again(expr, fn);
+        const Expr *stray = stray_name(expr, fn), *repeated = passed_twice(expr, fn);
         size_t n = expr->args.n;
         Diag *diag;
         if (stray) {
             diag = lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`",
                                fn->name, stray->name);
-        } else if (again) {
-            diag = lower_error(l, ERR_ARGUMENTS, again->span,
+        } else if (repeated) {
+            diag = lower_error(l, ERR_ARGUMENTS, repeated->span,
                                "`%s` was passed `%s` twice, where once is expected", fn->name,
-                               again->name);
+                               repeated->name);
         } else {
             diag = lower_error(l, ERR_ARGUMENTS, expr->span,
                                "`%s` was passed %zu argument%s, where %zu %s expected", fn->name, n,

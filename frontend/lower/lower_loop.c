@@ -53,9 +53,9 @@ static bool walk_extent(Lower *l, const Expr *extent, LoopBounds *walk)
 {
     Val val = lower_expr(l, extent);
     switch (val.kind) {
-    case VAL_DIM: walk->whole = val.dim; break;
+    case VAL_DIM: walk->axis_extent = val.dim; break;
     case VAL_PART:
-        walk->whole = val.dim;
+        walk->axis_extent = val.dim;
         walk->lo = clamp_low(l, val.lo);
         walk->hi = val.hi;
         walk->from = val.from;
@@ -69,10 +69,10 @@ static bool walk_extent(Lower *l, const Expr *extent, LoopBounds *walk)
             negative_extent(l, extent->span, val.scalar.i);
             return false;
         }
-        walk->whole = poly_const(l->func, val.scalar.i);
+        walk->axis_extent = poly_const(l->func, val.scalar.i);
         break;
     case VAL_RANGE:
-        walk->whole = poly_as_range(val.dim)->whole;
+        walk->axis_extent = poly_as_range(val.dim)->axis_extent;
         walk->lo = build_range_fact(&l->b, OP_START, val.value);
         walk->hi = build_range_fact(&l->b, OP_END, val.value);
         break;
@@ -80,7 +80,7 @@ static bool walk_extent(Lower *l, const Expr *extent, LoopBounds *walk)
     }
     /* The variable is an index inside the range. */
     IndexVar *var = ARENA_NEW(l->arena, IndexVar);
-    Dim most = dim_sub(l->func, walk->whole, poly_const(l->func, 1));
+    Dim most = dim_sub(l->func, walk->axis_extent, poly_const(l->func, 1));
     *var = (IndexVar){.id = l->n_index_vars++,
                       .least = poly_const(l->func, 0),
                       .most = most,
@@ -115,11 +115,11 @@ static bool walk_between(Lower *l, const Axis *axis, LoopBounds *walk)
     }
     walk->lo = as_index(l, &lo);
     walk->hi = as_index(l, &hi);
-    walk->whole = poly_const(l->func, INT64_MAX);
+    walk->axis_extent = poly_const(l->func, INT64_MAX);
     if (hi.kind == VAL_DIM) {
-        walk->whole = hi.dim;
+        walk->axis_extent = hi.dim;
     } else if (hi.kind == VAL_CONST && hi.scalar.i >= 0) {
-        walk->whole = poly_const(l->func, hi.scalar.i);
+        walk->axis_extent = poly_const(l->func, hi.scalar.i);
     }
     Dim least = affine_least(l->func, affine_of(l, &lo));
     Dim end = affine_most(l->func, affine_of(l, &hi));
@@ -168,9 +168,9 @@ static bool try_loop(Lower *l, const Stmt *stmt, const LoopBounds *walk, const L
     int errors = l->diags->errors, n = (int)carried->symbols.n;
     const Axis *axis = &stmt->axes.items[0];
     Value *lo = walk->lo ? walk->lo : build_i64(&l->b, 0);
-    Value *hi = walk->hi ? walk->hi : build_size(&l->b, walk->whole);
-    Op *loop =
-        build_for(&l->b, walk->whole, walk->step, axis->name, lo, hi, n, carried_inits(l, carried));
+    Value *hi = walk->hi ? walk->hi : build_size(&l->b, walk->axis_extent);
+    Op *loop = build_for(&l->b, walk->axis_extent, walk->step, axis->name, lo, hi, n,
+                         carried_inits(l, carried));
     if (axis->by == BY_EXACTLY) {
         op_set_int(l->func, loop, ATTR_EXACT, 1);
     }

@@ -7,7 +7,7 @@
 
 /* ---- what has been written ---- */
 
-static WrittenSet with_room(Lower *l, const WrittenSet *from, size_t n)
+static WrittenSet with_capacity(Lower *l, const WrittenSet *from, size_t n)
 {
     WrittenSet to = {ARENA_ARRAY(l->arena, bool, n), n};
     if (from->n) {
@@ -16,27 +16,27 @@ static WrittenSet with_room(Lower *l, const WrittenSet *from, size_t n)
     return to;
 }
 
-static void make_room(Lower *l, size_t n)
+static void reserve(Lower *l, size_t n)
 {
     if (l->written.n < n) {
-        l->written = with_room(l, &l->written, n);
+        l->written = with_capacity(l, &l->written, n);
     }
 }
 
 bool *written_flag(Lower *l, const Value *tensor)
 {
-    make_room(l, tensor->index + (size_t)1);
+    reserve(l, tensor->index + (size_t)1);
     return &l->written.items[tensor->index];
 }
 
 WrittenSet written_copy(Lower *l)
 {
-    return with_room(l, &l->written, l->written.n);
+    return with_capacity(l, &l->written, l->written.n);
 }
 
 void written_either(Lower *l, const WrittenSet *other)
 {
-    make_room(l, other->n);
+    reserve(l, other->n);
     for (size_t i = 0; i < other->n; i++) {
         l->written.items[i] = l->written.items[i] || other->items[i];
     }

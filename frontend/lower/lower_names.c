@@ -133,17 +133,17 @@ void unknown_function(Lower *l, const Expr *callee, const char *name)
         diag_help(l->diags, diag, "`%s` is a kernel: what is called is a function, `fn %s`", name,
                   name);
     } else {
-        lower_fix_near(l, diag, callee->span, &nearest);
+        lower_fix_similar(l, diag, callee->span, &nearest);
     }
 }
 
-bool lower_near(Lower *l, Diag *diag, const Expr *expr)
+bool lower_suggest_similar(Lower *l, Diag *diag, const Expr *expr)
 {
     Nearest nearest = nearest_to(expr->name);
     for (const Symbol *symbol = l->symbols; symbol; symbol = symbol->older) {
         nearest_try(&nearest, symbol->name);
     }
-    return lower_fix_near(l, diag, expr->span, &nearest);
+    return lower_fix_similar(l, diag, expr->span, &nearest);
 }
 
 /* Helps if the name is part of an index of the target, where it is not bound. */
@@ -192,7 +192,7 @@ Val lower_name(Lower *l, const Expr *expr)
     if (is_fn) {
         diag_help(l->diags, diag, "it is a function: call it, `%s(…)`", expr->name);
     } else if (!help_unbound(l, diag, expr->name)) {
-        lower_near(l, diag, expr);
+        lower_suggest_similar(l, diag, expr);
     }
     define(l, expr->name, expr->span, poison_val()); /* report it once */
     return poison_val();

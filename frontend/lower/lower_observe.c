@@ -26,7 +26,7 @@ static void describe(Lower *l, const Val *val, Text *out)
     case VAL_TYPE: text_printf(out, "type %s", type_text(l, val->type)); break;
     case VAL_RANGE: {
         const DimVar *range = poly_as_range(val->dim);
-        Dim whole = range ? range->whole : NULL;
+        Dim whole = range ? range->axis_extent : NULL;
         text_printf(out, "range of %s", whole ? dim_text(l, whole) : "an axis");
         break;
     }

@@ -72,7 +72,7 @@ static bool part_axis(Lower *l, const Axis *axis, Head *head, int i)
 {
     LoopBounds *walk = &head->walks[i];
     Dim first = walk->lo ? walk->from : poly_const(l->func, 0);
-    Dim end = walk->hi ? walk->to : walk->whole;
+    Dim end = walk->hi ? walk->to : walk->axis_extent;
     if (!first || !end) {
         return wrong_part(l, axis, "`parallel` walks a part whose ends are made of sizes",
                           "walk all of it, and choose inside with `if`");
@@ -105,7 +105,7 @@ static bool parallel_axis(Lower *l, const Axis *axis, Head *head, int i)
             return false;
         }
         Dim end = poly_add(l->func, first, extent);
-        head->walks[i] = (LoopBounds){.whole = extent};
+        head->walks[i] = (LoopBounds){.axis_extent = extent};
         head->walks[i].var =
             index_var(l, first, end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL);
         head->parts[i].first = poly_is_number(first, 0) ? NULL : first;
@@ -118,7 +118,7 @@ static bool parallel_axis(Lower *l, const Axis *axis, Head *head, int i)
     if (walk->lo || walk->hi) {
         return part_axis(l, axis, head, i);
     }
-    head->dims[i] = walk->whole;
+    head->dims[i] = walk->axis_extent;
     head->steps[i] = walk->step;
     return true;
 }
@@ -257,7 +257,7 @@ static void parallel_ranges(Lower *l, const Stmt *stmt)
             lo = build_binary(&l->b, OP_ADD, lo, build_size(&l->b, part->first));
             Value *hi = build_binary(&l->b, OP_ADD, lo, step);
             hi = build_binary(&l->b, OP_MIN, hi, build_size(&l->b, part->end));
-            Op *loop = build_for(&l->b, walk->whole, walk->step, axis->name, lo, hi, 0, NULL);
+            Op *loop = build_for(&l->b, walk->axis_extent, walk->step, axis->name, lo, hi, 0, NULL);
             if (axis->by == BY_EXACTLY) {
                 op_set_int(l->func, loop, ATTR_EXACT, 1);
             }

@@ -81,8 +81,8 @@ Value *arg_extreme(Lower *l, Reducer reducer, Value *values, Value *indices, int
     Value *none = build_cmp(b, "lt", args[1], zero), *real = build_cmp(b, "ge", args[3], zero);
     Value *better = build_cmp(b, reducer == REDUCER_MAX ? "gt" : "lt", args[2], args[0]);
     Value *was_number = build_unary(b, OP_NOT, is_nan(l, args[0]));
-    Value *fresh = build_binary(b, OP_AND, is_nan(l, args[2]), was_number);
-    Value *wins = build_binary(b, OP_OR, none, build_binary(b, OP_OR, better, fresh));
+    Value *is_first_nan = build_binary(b, OP_AND, is_nan(l, args[2]), was_number);
+    Value *wins = build_binary(b, OP_OR, none, build_binary(b, OP_OR, better, is_first_nan));
     Value *take = build_binary(b, OP_AND, real, wins);
     Value *best[2] = {build_select(&l->b, take, args[2], args[0]),
                       build_select(&l->b, take, args[3], args[1])};

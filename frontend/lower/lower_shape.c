@@ -100,7 +100,8 @@ static const char *axis_words(Lower *l, Dim dim)
 {
     const DimVar *range = poly_as_range(dim);
     if (range) {
-        return arena_printf(l->arena, "`%s`, a part of %s", range->name, dim_text(l, range->whole));
+        return arena_printf(l->arena, "`%s`, a part of %s", range->name,
+                            dim_text(l, range->axis_extent));
     }
     return arena_printf(l->arena, "`%s`", dim_text(l, dim));
 }

@@ -141,12 +141,12 @@ static const char *comparison_for(Lower *l, Dim extent, const Slice *slice, Dim 
 static bool check_slice(Lower *l, const Expr *expr, Dim extent, const Slice *slice)
 {
     Dim length = dim_sub(l->func, slice->past, slice->first);
-    Dim room = dim_sub(l->func, extent, slice->past);
+    Dim remainder = dim_sub(l->func, extent, slice->past);
     /* x[1::2] of 0 elements: -1 of them, in steps of 2, are none. */
     Dim count = length && slice->step > 1 ? strided_count(l, length, slice->step) : NULL;
     count = count ? count : length;
-    if (dim_is_natural(l->func, slice->first) && count && dim_is_natural(l->func, count) && room &&
-        dim_is_natural(l->func, room)) {
+    if (dim_is_natural(l->func, slice->first) && count && dim_is_natural(l->func, count) &&
+        remainder && dim_is_natural(l->func, remainder)) {
         return true;
     }
     const char *rule = rule_for(l, extent, slice);

@@ -298,9 +298,9 @@ static void lower_definition(Lower *l, const Stmt *stmt)
 static void store_result(Lower *l, const Stmt *stmt, Value *tensor, Val value)
 {
     bool inout = l->func->params.items[tensor->index].io == PARAM_INOUT;
-    bool again = *written_flag(l, tensor) && !inout;
+    bool rewritten = *written_flag(l, tensor) && !inout;
     *written_flag(l, tensor) = true;
-    if (again) {
+    if (rewritten) {
         lower_error(l, ERR_RESULT, stmt->span, "`%s` is written twice", tensor->name);
         return;
     }

@@ -103,11 +103,11 @@ static void store_places(Lower *l, const Stmt *stmt, Value *tensor, const Expr *
     if (!lower_access(l, target, tensor->type->dtype, &shape, &places)) {
         return;
     }
-    int fresh = places.last_fresh;
+    int n_new_axes = places.new_axes_behind;
     for (int i = 0; i < places.n; i++) {
-        fresh += places.fresh[i];
+        n_new_axes += places.new_axes[i];
     }
-    if (fresh) {
+    if (n_new_axes) {
         lower_error(l, ERR_INDEX, target->span, "a place that is written has no new axes");
         return;
     }
@@ -208,7 +208,7 @@ static void no_such_result(Lower *l, const Expr *target)
                   source_text(l->diags, l->arena, type));
         lower_fix(l, diag, (Span){type.source, type.start, type.start}, "%s: ", target->name);
     } else {
-        lower_near(l, diag, target);
+        lower_suggest_similar(l, diag, target);
     }
     define(l, target->name, target->span, poison_val()); /* report it once */
 }

@@ -11,8 +11,8 @@
 /* a >= b + more, whatever the sizes are? */
 static bool at_least(Lower *l, Dim a, Dim b, int64_t more)
 {
-    Dim room = dim_sub(l->func, dim_sub(l->func, a, b), poly_const(l->func, more));
-    return dim_is_natural(l->func, room);
+    Dim difference = dim_sub(l->func, dim_sub(l->func, a, b), poly_const(l->func, more));
+    return dim_is_natural(l->func, difference);
 }
 
 /* a % n == 0 */

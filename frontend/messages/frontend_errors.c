@@ -135,8 +135,9 @@ const char *nearest_found(const Nearest *nearest)
     } else if (n <= 5) {
         allowed = 2 * TEXT_EDIT;
     }
-    bool near = nearest->best && nearest->distance <= allowed && nearest->distance < TEXT_EDIT * n;
-    return near ? nearest->best : NULL;
+    bool is_similar =
+        nearest->best && nearest->distance <= allowed && nearest->distance < TEXT_EDIT * n;
+    return is_similar ? nearest->best : NULL;
 }
 
 typedef struct Habit {

@@ -39,7 +39,7 @@ void block_check_axis(Lower *l, const EntryDecl *entry)
     }
     Diag *diag = lower_error(l, ERR_SCHEDULE_DIM, entry->sub_span, "`%s` has no dimension `%s`",
                              l->kernel->name, entry->sub);
-    lower_fix_near(l, diag, entry->sub_span, &nearest);
+    lower_fix_similar(l, diag, entry->sub_span, &nearest);
 }
 
 static ScheduleEntry entry_of(const EntryDecl *decl)

@@ -87,9 +87,9 @@ bool when_check(Func *func, const Expr *condition)
         return refuse(func, condition);
     }
     if (is_modulo(a)) {
-        bool whole = a->b->kind == EXPR_INT && a->b->integer > 0 && b->kind == EXPR_INT &&
-                     (condition->op == TOK_EQ || condition->op == TOK_NE);
-        return check_side(func, a->a) && (whole || refuse(func, condition));
+        bool is_integral = a->b->kind == EXPR_INT && a->b->integer > 0 && b->kind == EXPR_INT &&
+                           (condition->op == TOK_EQ || condition->op == TOK_NE);
+        return check_side(func, a->a) && (is_integral || refuse(func, condition));
     }
     return check_side(func, a) && check_side(func, b);
 }

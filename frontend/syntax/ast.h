@@ -138,7 +138,7 @@ typedef struct Where {
 typedef struct FnDecl {
     const char *name; /* may hold a dot: fast.exp; "derivative of exp" of a declared derivative */
     const char *derivative_of; /* exp; NULL: it is a function */
-    Span span, head, whole; /* of the name; from it to the body; of all */
+    Span span, head, full_span; /* of the name; from it to the body; of all */
     ParamList params;
     ParamList results; /* those that the body writes by name */
     Where where;
@@ -166,7 +166,7 @@ typedef enum DerivativeKind {
 typedef struct KernelDecl {
     const char *name;
     const char *symbol; /* in its code, where the name is vjp(f); NULL: the name */
-    Span span, head, whole;  /* of the name; from it to the body; of all */
+    Span span, head, full_span; /* of the name; from it to the body; of all */
     Expr *derivative;        /* `kernel b = vjp(f)`: the rest follows from f; NULL: it is written */
     DerivativeKind kind;     /* of it */
     struct KernelDecl *of;   /* f */
@@ -221,7 +221,7 @@ typedef struct ScheduleDecl {
     bool tune;        /* what a search may try; it decides nothing here */
     const char *kernel;
     const char *name; /* it counts where it is asked for; NULL: always */
-    Span span, whole; /* of the kernel's name; of all */
+    Span span, full_span; /* of the kernel's name; of all */
     struct {
         const char **items;
         size_t n, cap;

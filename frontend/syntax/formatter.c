@@ -202,11 +202,11 @@ static void emit_token(Formatter *f, Token token, Span last, uint32_t next_start
         end_line(f);
         return;
     }
-    bool apart = token.first || last.end < token.span.start;
+    bool spaced = token.first || last.end < token.span.start;
     if (token.first) {
         begin_line(f, indent_of(f, token), lines > 1 && token.kind != TOK_RBRACE);
     }
-    bool space = space_before(&f->spacer, token, inside_of(f), apart, token.span.end < next_start);
+    bool space = space_before(&f->spacer, token, inside_of(f), spaced, token.span.end < next_start);
     if (!token.first && (space || must_part(f, last, token.span))) {
         text_char(f->out, ' ');
     }

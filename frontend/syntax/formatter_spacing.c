@@ -53,20 +53,20 @@ static bool is_arithmetic(TokenKind kind)
 }
 
 /* True if a space precedes an opening bracket. */
-static bool opens_apart(const Spacer *s, TokenKind kind, bool apart)
+static bool opens_spaced(const Spacer *s, TokenKind kind, bool spaced)
 {
     if (s->before == TOK_RPAREN || s->before == TOK_RBRACKET) {
-        return kind == TOK_LPAREN && apart; /* sum(i in N) (x[i] + 1), or a call */
+        return kind == TOK_LPAREN && spaced; /* sum(i in N) (x[i] + 1), or a call */
     }
     return !ends_operand(s->before);
 }
 
 /* The colons of a slice keep the author's spacing; other colons follow the name before them without
  * a space. */
-static bool colon_apart(const Spacer *s, TokenKind kind, TokenKind inside, bool apart)
+static bool colon_spaced(const Spacer *s, TokenKind kind, TokenKind inside, bool spaced)
 {
     if (inside == TOK_LBRACKET) {
-        return apart && s->before != TOK_LBRACKET;
+        return spaced && s->before != TOK_LBRACKET;
     }
     return kind != TOK_COLON;
 }
@@ -85,7 +85,7 @@ static bool by_last(const Spacer *s, TokenKind kind, bool *decided)
     return false;
 }
 
-static bool decide(const Spacer *s, TokenKind kind, TokenKind inside, bool apart)
+static bool decide(const Spacer *s, TokenKind kind, TokenKind inside, bool spaced)
 {
     bool decided;
     bool answer = by_last(s, kind, &decided);
@@ -100,25 +100,25 @@ static bool decide(const Spacer *s, TokenKind kind, TokenKind inside, bool apart
     default: break;
     }
     if (kind == TOK_COLON || (s->before == TOK_COLON && !decided)) {
-        return decided ? answer : colon_apart(s, kind, inside, apart);
+        return decided ? answer : colon_spaced(s, kind, inside, spaced);
     }
     if (decided) {
         return answer;
     }
     if (kind == TOK_LPAREN || kind == TOK_LBRACKET) {
-        return is_keyword(s->before) || opens_apart(s, kind, apart);
+        return is_keyword(s->before) || opens_spaced(s, kind, spaced);
     }
     return true;
 }
 
-bool space_before(Spacer *s, Token token, TokenKind inside, bool apart, bool apart_after)
+bool space_before(Spacer *s, Token token, TokenKind inside, bool spaced, bool spaced_after)
 {
     TokenKind kind = token.kind;
     bool sign = is_arithmetic(kind) && !ends_operand(s->before);
     bool binary = is_arithmetic(kind) && !sign;
     bool named = kind == TOK_ASSIGN && inside == TOK_LPAREN; /* axis=1 */
-    bool tight = (binary || named) && !apart && !apart_after;
-    bool space = !tight && decide(s, kind, inside, apart);
+    bool tight = (binary || named) && !spaced && !spaced_after;
+    bool space = !tight && decide(s, kind, inside, spaced);
     s->before = kind;
     s->unary = sign;
     s->tight = tight;

@@ -13,8 +13,8 @@ typedef struct Spacer {
 } Spacer;
 
 /* Whether a space goes between the last token and `token`, both on one line, where `inside` is the
- * innermost open bracket (TOK_END: none), and `apart`, `apart_after`: whether the source has spaces
- * before and after the token. Takes `token` as the last one. */
-bool space_before(Spacer *spacer, Token token, TokenKind inside, bool apart, bool apart_after);
+ * innermost open bracket (TOK_END: none), and `spaced`, `spaced_after`: whether the source has
+ * spaces before and after the token. Takes `token` as the last one. */
+bool space_before(Spacer *spacer, Token token, TokenKind inside, bool spaced, bool spaced_after);
 
 #endif

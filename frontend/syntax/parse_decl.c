@@ -241,7 +241,7 @@ static void parse_kernel(Parser *p)
         kernel->derivative = parse_expr(p);
         end_value(p);
         kernel->head = span_join(kernel->span, p->last);
-        kernel->whole = span_join(keyword, p->last);
+        kernel->full_span = span_join(keyword, p->last);
         keep_kernel(p, kernel, !p->recovering);
         return;
     }
@@ -264,7 +264,7 @@ static void parse_kernel(Parser *p)
         head = head && parser_at(p, TOK_LBRACE);
         kernel->body = parse_block(p);
     }
-    kernel->whole = span_join(keyword, p->last);
+    kernel->full_span = span_join(keyword, p->last);
     kernel->broken = p->diags->errors > errors;
     keep_kernel(p, kernel, head);
 }
@@ -337,7 +337,7 @@ static void parse_fn(Parser *p)
         head = head && (parser_at(p, TOK_LBRACE) || parser_at(p, TOK_ASSIGN));
         parse_fn_rest(p, fn);
     }
-    fn->whole = span_join(keyword, p->last);
+    fn->full_span = span_join(keyword, p->last);
     fn->broken = p->diags->errors > errors;
     if (head) {
         ARENA_PUSH(p->arena, &p->module->fns, fn);

@@ -19,7 +19,7 @@ static void unknown_key(Parser *p, Span span, const char *key)
 {
     size_t n;
     const ScheduleKey *kinds = schedule_keys(&n);
-    const char *near = nearest_schedule_key(key);
+    const char *similar = nearest_schedule_key(key);
     Text all = text_new(p->arena);
     for (size_t i = 0; i < n; i++) {
         text_printf(&all, "%s%s", i ? ", " : "", kinds[i].key);
@@ -27,9 +27,9 @@ static void unknown_key(Parser *p, Span span, const char *key)
     p->recovering = true;
     Diag *diag =
         front_error(p->diags, ERR_SCHEDULE_KEY, span, "no schedule key is called `%s`", key);
-    if (near) {
-        diag_help(p->diags, diag, "did you mean `%s`?", near);
-        diag_fix(p->diags, diag, span, "%s", near);
+    if (similar) {
+        diag_help(p->diags, diag, "did you mean `%s`?", similar);
+        diag_fix(p->diags, diag, span, "%s", similar);
     } else {
         diag_help(p->diags, diag, "there are %s", all.data);
     }
@@ -254,11 +254,11 @@ static const char *parse_target(Parser *p)
     if (p->recovering || target_find(name)) {
         return name;
     }
-    const char *near = nearest_target(name);
+    const char *similar = nearest_target(name);
     Diag *diag = front_error(p->diags, ERR_TARGET, span, "no target is called `%s`", name);
-    if (near) {
-        diag_help(p->diags, diag, "did you mean `%s`?", near);
-        diag_fix(p->diags, diag, span, "%s", near);
+    if (similar) {
+        diag_help(p->diags, diag, "did you mean `%s`?", similar);
+        diag_fix(p->diags, diag, span, "%s", similar);
     } else {
         diag_help(p->diags, diag, "`tessera targets` lists all");
     }
@@ -269,7 +269,7 @@ static ScheduleDecl *parse_head(Parser *p, bool tune)
 {
     ScheduleDecl *schedule = ARENA_NEW(p->arena, ScheduleDecl);
     schedule->tune = tune;
-    schedule->whole = p->token.span;
+    schedule->full_span = p->token.span;
     parser_next(p);
     schedule->span = p->token.span;
     schedule->kernel = parser_name(p, "the name of a kernel");
@@ -316,7 +316,7 @@ static void parse_entries(Parser *p, ScheduleDecl *schedule, bool tune)
         }
     }
     parser_expect(p, TOK_RBRACE, "at the end of the schedule");
-    schedule->whole = span_join(schedule->whole, p->last);
+    schedule->full_span = span_join(schedule->full_span, p->last);
 }
 
 void parse_schedule(Parser *p)

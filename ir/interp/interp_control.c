@@ -391,7 +391,7 @@ void control_begin(InterpRun *run, const Op *op)
     }
 }
 
-static bool again(InterpRun *run, Frame *frame, Array **values)
+static bool continues(InterpRun *run, Frame *frame, Array **values)
 {
     switch (frame->op->kind) {
     case OP_FOR: return for_next(run, frame, values);
@@ -419,7 +419,7 @@ void control_end(InterpRun *run, const Op *yield)
     }
     Array **values = taken(run, yield, 0, n);
     drop_block(run, frame->block);
-    if (!op || !again(run, frame, values)) {
+    if (!op || !continues(run, frame, values)) {
         run->agent->frames.n--;
         if (op && op->kind != OP_ROLES) {
             set_results(run, op, values);

@@ -181,9 +181,10 @@ static Buffer *product_bounds(InterpRun *run, const Op *op, const Matrix *a, con
     terms = chunks && terms > MAX_CHAIN ? MAX_CHAIN + terms / MIN_CHUNK : terms;
     for (int64_t i = 0; i < a->rows * b->cols; i++) {
         double size = doubles(wide)[i] + (c ? fabs(array_scalar(c, i).f) : 0);
-        double apart = doubles(wide)[i] - doubles(exact)[i];
+        double difference = doubles(wide)[i] - doubles(exact)[i];
         doubles(result)[i] = rounding(terms, 2 * unit_of(dtype), size, greatest_of(dtype)) +
-                             (isnan(apart) ? 0 : apart) + (isfinite(size) ? lost * size : 0);
+                             (isnan(difference) ? 0 : difference) +
+                             (isfinite(size) ? lost * size : 0);
     }
     buffer_drop(run, abs_a);
     buffer_drop(run, abs_b);

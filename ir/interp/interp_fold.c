@@ -350,7 +350,7 @@ static void take_samples(const Folding *f, Array **results)
     }
 }
 
-static double apart(const Array *a, const Array *b, int64_t i)
+static double distance(const Array *a, const Array *b, int64_t i)
 {
     Scalar x = array_scalar(a, i), y = array_scalar(b, i);
     if (!dtype_is_float(a->dtype)) {
@@ -363,12 +363,13 @@ static double apart(const Array *a, const Array *b, int64_t i)
     return isnan(far) ? INFINITY : far;
 }
 
-static void take_apart(const Folding *f, Array *const *base, Array *const *other, Buffer **bounds)
+static void split_results(const Folding *f, Array *const *base, Array *const *other,
+                          Buffer **bounds)
 {
     for (int i = 0; i < f->n; i++) {
         for (int64_t k = 0; k < base[i]->n; k++) {
             if (!base[i]->poison || !base[i]->poison->bytes[k]) {
-                double far = 2 * SAFETY * apart(base[i], other[i], k);
+                double far = 2 * SAFETY * distance(base[i], other[i], k);
                 doubles(bounds[i])[k] = fmax(doubles(bounds[i])[k], far);
             }
         }
@@ -460,7 +461,7 @@ void interp_fold(InterpRun *run, const Op *op)
         }
         for (int shifted = 0; shifted < 2 && f.axes.len > 0; shifted++) {
             Array **other = other_order(&f, from, shifted != 0);
-            take_apart(&f, base, other, bounds);
+            split_results(&f, base, other, bounds);
             tuple_drop(&f, other);
         }
         check_whole(&f, base, bounds);

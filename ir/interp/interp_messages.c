@@ -62,9 +62,9 @@ static void say_element(InterpRun *run, const Op *op, int64_t element)
     if (run->options->note) {
         run->options->note(run->options->user, &note);
     } else if (note.kind == INTERP_ASSERT) {
-        Text said = text_new(run->arena);
-        say_text(&said, note.text, note.n, note.dtypes, note.values);
-        run_fail(run, op, "%s", said.n ? said.data : "");
+        Text out = text_new(run->arena);
+        say_text(&out, note.text, note.n, note.dtypes, note.values);
+        run_fail(run, op, "%s", out.n ? out.data : "");
     }
 }
 

@@ -118,7 +118,7 @@ static bool same_bits(DType dtype, Scalar a, Scalar b)
 
 /* Of atomics whose old elements are read: how many of this op there are at a place, and by how much
  * they change it in all. Sums of floats are counted by `tally`. */
-static void count_meeting(const Scattering *s, int64_t at, Scalar value)
+static void count_conflicts(const Scattering *s, int64_t at, Scalar value)
 {
     Marks *marks = s->memory->marks;
     bool is_float = dtype_is_float(s->memory->dtype);
@@ -197,7 +197,7 @@ static void write_place(const Scattering *s, int64_t i, int64_t at)
     Scalar old = scalar_unpack(dtype, place, index), value = array_scalar(s->value, i);
     Scalar next = next_of(s, old, value, i);
     bound_place(s, at, i, old, value, unordered);
-    count_meeting(s, at, value);
+    count_conflicts(s, at, value);
     /* One that compares may find another's value and stand back, and be the first another time. */
     /* If the order of the updates is not fixed, the program's outcome may depend on it: through the
      * element that is written, or through the old element that is returned. */
@@ -276,8 +276,8 @@ static void note_inexact(const Scattering *s, int64_t i, CoordKind base, int64_t
         int64_t other;
         CoordKind place = place_at(&s->places, i, sample, &other);
         const uint8_t *mask = s->mask ? array_plane(s->mask, sample) : NULL;
-        bool apart = place != base || (place == COORD_INSIDE && other != at);
-        if (apart || (mask && !mask[i])) {
+        bool elsewhere = place != base || (place == COORD_INSIDE && other != at);
+        if (elsewhere || (mask && !mask[i])) {
             if (base == COORD_INSIDE) {
                 depends_on_order(s, at);
             }

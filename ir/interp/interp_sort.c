@@ -69,14 +69,14 @@ static Buffer *order_of(InterpRun *run, const Array *array, int sample, bool des
 {
     int64_t len = array->dims[array->rank - 1];
     Buffer *owner, *out = buffer_new(run, (size_t)array->n * sizeof(int64_t));
-    Buffer *room = buffer_new(run, 2 * (size_t)len * sizeof(int64_t));
+    Buffer *buffer = buffer_new(run, 2 * (size_t)len * sizeof(int64_t));
     const uint64_t *keys = keys_of(run, array, sample, descending, &owner);
     for (int64_t at = 0; at < array->n; at += len) {
-        const int64_t *row = merge_row(keys + at, len, ints(room), ints(room) + len);
+        const int64_t *row = merge_row(keys + at, len, ints(buffer), ints(buffer) + len);
         memcpy(ints(out) + at, row, (size_t)len * sizeof *row);
     }
     buffer_drop(run, owner);
-    buffer_drop(run, room);
+    buffer_drop(run, buffer);
     return out;
 }
 
@@ -125,7 +125,7 @@ static Buffer *ends_of(InterpRun *run, const Array *from, const Buffer *bounds, 
     return out;
 }
 
-static double apart(double a, double b)
+static double distance(double a, double b)
 {
     return a == b || (isnan(a) && isnan(b)) ? 0 : fabs(a - b);
 }
@@ -142,7 +142,7 @@ static Buffer *sorted_bounds(InterpRun *run, const Array *from, const Array *to,
     Buffer *middle = array_doubles(run, to, -1);
     for (int64_t i = 0; i < from->n; i++) {
         double value = doubles(middle)[i];
-        double far = fmax(apart(doubles(low)[i], value), apart(doubles(high)[i], value));
+        double far = fmax(distance(doubles(low)[i], value), distance(doubles(high)[i], value));
         doubles(bounds)[i] = isnan(far) ? INFINITY : far;
     }
     buffer_drop(run, low);

@@ -308,7 +308,7 @@ static bool same_span(Span a, Span b)
 }
 
 /* One line for each part of the source: the ops that it became besides are passed over. */
-static bool is_told(const Value *value, Span above)
+static bool is_named(const Value *value, Span above)
 {
     const Op *op = value->def;
     return !op || op->kind == OP_LOAD || op->kind == OP_GATHER || op->kind == OP_REDUCE ||
@@ -322,9 +322,9 @@ static void trace_value(Trace *t, const Value *value, const int64_t *index, int 
         return;
     }
     int64_t at = array->n == 1 ? 0 : offset_of(array, index);
-    bool seen = is_seen(t, value, at), told = is_told(value, t->above);
+    bool seen = is_seen(t, value, at), is_listed = is_named(value, t->above);
     Span above = t->above;
-    if (told) {
+    if (is_listed) {
         begin_line(t, depth);
         print_element(array, at, t->out);
         text_add(t->out, "  ");
@@ -332,8 +332,8 @@ static void trace_value(Trace *t, const Value *value, const int64_t *index, int 
         text_add(t->out, seen ? "  (as above)\n" : "\n");
     }
     if (value->def && !seen) {
-        t->above = told ? value->def->span : above;
-        trace_operands(t, value->def, array, index, depth + told);
+        t->above = is_listed ? value->def->span : above;
+        trace_operands(t, value->def, array, index, depth + is_listed);
         t->above = above;
     }
 }

@@ -377,7 +377,7 @@ static void deal(MmaKOrder *depth, const MatrixInstr *unit, int32_t which, int32
     }
 }
 
-MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int apart)
+MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int distance)
 {
     MmaKOrder depth = mma_k_order_plain(unit, k);
     int own = log_of(unit->k);
@@ -391,14 +391,14 @@ MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int apar
     for (; step < depth.n && next * across < row && next * across < even; step++, next *= 2) {
         depth.bit[step] = next;
     }
-    if (apart < next) {
+    if (distance < next) {
         /* Bit 1 moves to `apart` and the bits above it, up to `apart`, move down by one: neighbours
          * along k then lie `apart` positions apart. */
         for (int i = 0; i < depth.n; i++) {
             int32_t bit = depth.bit[i];
             if (bit == 1) {
-                depth.bit[i] = apart;
-            } else if (bit <= apart) {
+                depth.bit[i] = distance;
+            } else if (bit <= distance) {
                 depth.bit[i] = bit / 2;
             } else {
                 depth.bit[i] = bit;

@@ -106,7 +106,7 @@ MmaKOrder mma_k_order_plain(const MatrixInstr *unit, int64_t k);
 /* A thread's own k are neighbours, as many as in rows of `row` elements all lanes can have: they
  * are read together. Elements that share a register are `apart` of one another, 1 or 4, if a thread
  * has this many. */
-MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int apart);
+MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int distance);
 /* A thread's own k are pairs, and those of the lanes next to one another follow: where k runs along
  * rows of swizzled shared memory, lanes meet every second row of it, in banks of its own. A left
  * operand that is contiguous along k is then read from all banks by lanes whose rows are `turned`.

@@ -60,11 +60,11 @@ static const Target *with_scaled(Arena *arena, const Target *target, int num_sms
     return with_machine(arena, target, made);
 }
 
-const Target *target_on_card(Arena *arena, const char *name, const Target **near)
+const Target *target_on_card(Arena *arena, const char *name, const Target **nearest)
 {
     const char *at = strchr(name, '@');
     size_t n = at ? (size_t)(at - name) : strlen(name);
-    const Target *target = *near = target_find(arena_strndup(arena, name, n));
+    const Target *target = *nearest = target_find(arena_strndup(arena, name, n));
     if (!at || !target) {
         return target;
     }

@@ -237,8 +237,8 @@ Func *parse_func(Arena *arena, Diags *diags, int source)
     p->func->padded = parse_take_word(p, "padded");
     if (parse_take_word(p, "target")) {
         size_t start = p->at;
-        const Target *near;
-        p->func->target = target_on_card(arena, parse_word(p), &near);
+        const Target *nearest;
+        p->func->target = target_on_card(arena, parse_word(p), &nearest);
         if (!p->func->target) {
             parse_fail(p, start, "no such target");
         }

@@ -89,7 +89,7 @@ static const Layout *layout_ref(Parser *p)
 }
 
 /* What follows a tensor's extents: ` strides [S.0, 1] align 4`. */
-static Type lying(Parser *p, Type tensor)
+static Type axis_order(Parser *p, Type tensor)
 {
     Dim strides[MAX_RANK];
     size_t start = p->at;
@@ -113,7 +113,7 @@ static Type memory_type(Parser *p, TypeKind kind)
     DType element = dtype(p);
     int rank = parse_peek(p) == '[' ? parse_dims(p, extents) : 0;
     if (kind == TYPE_TENSOR) {
-        Type tensor = lying(p, type_tensor(p->func, element, rank, extents));
+        Type tensor = axis_order(p, type_tensor(p->func, element, rank, extents));
         parse_need(p, '>');
         return tensor;
     }

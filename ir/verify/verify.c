@@ -174,7 +174,7 @@ static void check_rules(Verifier *v, const Block *block)
 }
 
 /* Row-major, with nothing but space between rows. */
-static bool lies_in_order(Type type)
+static bool is_in_order(Type type)
 {
     bool good = !type->align && (!type->strides || type->rank > 1);
     for (int axis = 0; type->strides && axis < type->rank; axis++) {
@@ -185,14 +185,14 @@ static bool lies_in_order(Type type)
     return good;
 }
 
-static void check_lying(Verifier *v, const Param *param)
+static void check_axis_order(Verifier *v, const Param *param)
 {
     Type type = param->value->type;
     unsigned seen = 0;
     if ((type->strides || type->align) && dtype_is_packed(type->dtype)) {
         verify_fail(v, NULL, "%s can only be contiguous", param->name);
     }
-    if (param->io == PARAM_SCRATCH && !lies_in_order(type)) {
+    if (param->io == PARAM_SCRATCH && !is_in_order(type)) {
         verify_fail(v, NULL, "%s can only be contiguous, or have longer rows", param->name);
     }
     if (type->align && type->align < dtype_bytes(type->dtype)) {
@@ -424,7 +424,7 @@ int verify_func(Func *func, Text *out)
         if (param->type->kind != TYPE_TENSOR && func->params.items[i].io != PARAM_IN) {
             verify_fail(&v, NULL, "scalar %s is no input", param->name);
         }
-        check_lying(&v, &func->params.items[i]);
+        check_axis_order(&v, &func->params.items[i]);
         check_merged(&v, &func->params.items[i]);
         check_windows(&v, &func->params.items[i]);
         check_alias(&v, &func->params.items[i]);

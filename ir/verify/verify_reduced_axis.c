@@ -363,7 +363,7 @@ static bool made_by_loop(Verifier *v, const Value *value, Dim whole, Dim tile)
 }
 
 /* A step of a loop, before it or behind it: what is in flight when it begins, or when it ends. */
-static bool is_beside_loop(Verifier *v, const Op *op, Dim whole, Dim tile)
+static bool is_in_tile_loop(Verifier *v, const Op *op, Dim whole, Dim tile)
 {
     begin_search(v);
     for (int i = 0; i < op->n_operands; i++) {
@@ -388,7 +388,7 @@ static const char *wrong_tile(Verifier *v, const Op *op, Dim whole, Dim tile)
 {
     /* Tiles of no range have left the loop that walked them, which another one may surround. */
     bool left = v->func->level == LEVEL_STAGED && !poly_as_range(tile);
-    if (left && is_beside_loop(v, op, whole, tile)) {
+    if (left && is_in_tile_loop(v, op, whole, tile)) {
         return NULL;
     }
     for (const Op *at = op->parent->parent; at; at = at->parent ? at->parent->parent : NULL) {
@@ -413,7 +413,7 @@ void verify_over(Verifier *v, const Op *op)
     Dim whole = over ? over->dims[0] : tile;
     const DimVar *range = poly_as_range(tile);
     bool same = whole == tile || (capacity >= 0 && poly_capacity(whole) == capacity);
-    bool fits = capacity >= poly_most(whole) && (!range || range->whole == whole);
+    bool fits = capacity >= poly_most(whole) && (!range || range->axis_extent == whole);
     const char *wrong = same || fits ? NULL : wrong_tile(v, op, whole, tile);
     if (wrong) {
         Text dim = text_new(v->func->arena);

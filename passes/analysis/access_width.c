@@ -187,7 +187,7 @@ static bool walks_rows(const Access *access)
 
 /* What is behind the rows of an intermediate, up to where the next ones begin, belongs to no
  * row. */
-static bool has_room(const Func *func, const Op *op, const Access *access)
+static bool has_padding(const Func *func, const Op *op, const Access *access)
 {
     return op->kind == OP_STORE && access->n > 1 && access->memory->type->strides &&
            access->memory->type->kind == TYPE_TENSOR &&
@@ -204,7 +204,7 @@ static bool is_read_by(const Op *op, const Value *value)
 }
 
 /* Rows of neighbours, none before the tensor's first element. */
-static bool lies_forwards(Type tensor)
+static bool is_ascending(Type tensor)
 {
     int last = tensor->rank - 1;
     bool good = tensor->rank > 0 && type_stride_is(tensor, last, 1);
@@ -221,7 +221,7 @@ static int an_shifted_width(const Func *func, const Op *op)
     Access access = op_access(op, 0);
     Type type = access.memory->type;
     int width = func->target->vector_bytes / dtype_bytes(type->dtype), uses = 0;
-    if (op->kind != OP_LOAD || type->kind != TYPE_TENSOR || !lies_forwards(type) ||
+    if (op->kind != OP_LOAD || type->kind != TYPE_TENSOR || !is_ascending(type) ||
         dtype_bits(type->dtype) != 16 || access.n < 2 || op_attr(op, ATTR_VALUE) ||
         func->params.items[access.memory->index].io != PARAM_IN || !walks_rows(&access)) {
         return 1;
@@ -287,7 +287,7 @@ int an_width(const Func *func, const Op *op)
     Dim walked = index ? index->type->dims[0] : access.memory->type->dims[last];
     int64_t divisor = gcd(an_row_divisor(&access), poly_capacity(walked));
     divisor = gcd(divisor, index ? an_divisor(index) : ANY);
-    if (is_guarded(op, last) && !has_room(func, op, &access)) {
+    if (is_guarded(op, last) && !has_padding(func, op, &access)) {
         divisor = gcd(divisor, poly_divisor(access.memory->type->dims[last]));
         divisor = gcd(divisor, index ? an_end_divisor(index) : ANY);
     }

@@ -145,8 +145,8 @@ static const Affine *joined(AxisSpace *space, const Affine *a)
             const Axis *inner = a->terms[k].axis;
             if (inner->make == AXIS_INNER && is_quotient_of(space, outer, inner) &&
                 poly_mul(space->func, a->terms[k].coef, inner->by) == a->terms[i].coef) {
-                const Affine *whole = map_scale(space, inner->of, a->terms[k].coef);
-                return map_add(space, without_terms(space, a, i, k), whole);
+                const Affine *scaled = map_scale(space, inner->of, a->terms[k].coef);
+                return map_add(space, without_terms(space, a, i, k), scaled);
             }
         }
     }
@@ -309,14 +309,14 @@ static bool is_positive(const Affine *a, Dim by)
 
 /* a = by * whole + rest: each term that `by` divides is in `whole`. */
 typedef struct Parts {
-    const Affine *whole, *rest;
+    const Affine *scaled, *rest;
 } Parts;
 
 /* The same of a base, the number in which leaves a rest from 0 to below a number `by`. */
-static bool split_base(Func *func, Dim base, Dim by, Dim *whole, Dim *rest)
+static bool split_base(Func *func, Dim base, Dim by, Dim *scaled, Dim *rest)
 {
     int64_t times;
-    *whole = *rest = poly_const(func, 0);
+    *scaled = *rest = poly_const(func, 0);
     for (int i = 0; i < base->n_terms; i++) {
         const PolyTerm *term = &base->terms[i];
         Dim own = poly_const(func, term->coef);
@@ -331,9 +331,9 @@ static bool split_base(Func *func, Dim base, Dim by, Dim *whole, Dim *rest)
         } else if (!exact) {
             *rest = poly_add(func, *rest, own);
         }
-        *whole = exact ? poly_add(func, *whole, exact) : *whole;
+        *scaled = exact ? poly_add(func, *scaled, exact) : *scaled;
     }
-    return *whole && *rest;
+    return *scaled && *rest;
 }
 
 static Parts split_by(AxisSpace *space, const Affine *a, Dim by)
@@ -343,17 +343,17 @@ static Parts split_by(AxisSpace *space, const Affine *a, Dim by)
     if (!split_base(func, a->base, by, &base[0], &base[1])) {
         return (Parts){NULL, NULL};
     }
-    Affine *whole = new_affine(space, base[0], a->n), *rest = new_affine(space, base[1], a->n);
-    whole->n = rest->n = 0;
+    Affine *scaled = new_affine(space, base[0], a->n), *rest = new_affine(space, base[1], a->n);
+    scaled->n = rest->n = 0;
     for (int i = 0; i < a->n; i++) {
         Dim exact = an_exact_quotient(func, a->terms[i].coef, by);
         if (exact) {
-            whole->terms[whole->n++] = (Term){a->terms[i].axis, exact};
+            scaled->terms[scaled->n++] = (Term){a->terms[i].axis, exact};
         } else {
             rest->terms[rest->n++] = a->terms[i];
         }
     }
-    return (Parts){whole, rest};
+    return (Parts){scaled, rest};
 }
 
 static bool is_same_axis(const void *item, const void *key)
@@ -393,11 +393,11 @@ static const Affine *divided_rest(AxisSpace *space, const Affine *rest, Dim by, 
         Dim g = rest->terms[i].coef, n = an_exact_quotient(space->func, by, g);
         Parts parts =
             n && poly_least(g) >= 0 && n != by ? split_by(space, rest, g) : (Parts){NULL, NULL};
-        if (parts.whole && parts.rest && map_is_inside(space, parts.rest, g)) {
+        if (parts.scaled && parts.rest && map_is_inside(space, parts.rest, g)) {
             return remainder
-                       ? map_add(space, map_scale(space, map_modulo(space, parts.whole, n), g),
+                       ? map_add(space, map_scale(space, map_modulo(space, parts.scaled, n), g),
                                  parts.rest)
-                       : map_divide(space, parts.whole, n);
+                       : map_divide(space, parts.scaled, n);
         }
     }
     bool nested = axis && axis->make != AXIS_BASE && axis->by;
@@ -423,16 +423,16 @@ static const Affine *divided(AxisSpace *space, const Affine *a, Dim by, bool rem
         return derived_axis(space, remainder ? AXIS_INNER : AXIS_OUTER, a, by);
     }
     Parts parts = split_by(space, a, by);
-    if (!parts.whole || !parts.rest) {
+    if (!parts.scaled || !parts.rest) {
         return NULL;
     }
     bool below = (map_is_dim(parts.rest) && poly_is_number(parts.rest->base, 0)) ||
                  map_is_inside(space, parts.rest, by);
     if (below) {
-        return remainder ? parts.rest : parts.whole;
+        return remainder ? parts.rest : parts.scaled;
     }
     const Affine *rest = divided_rest(space, parts.rest, by, remainder);
-    return remainder ? rest : map_add(space, parts.whole, rest);
+    return remainder ? rest : map_add(space, parts.scaled, rest);
 }
 
 const Affine *map_divide(AxisSpace *space, const Affine *a, Dim by)

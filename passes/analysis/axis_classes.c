@@ -297,7 +297,7 @@ static AxesMemory *new_memory(Func *func)
     return memory;
 }
 
-static void make_room(Axes *axes)
+static void reserve(Axes *axes)
 {
     Func *func = axes->func;
     axes->n_values = func->n_values;
@@ -313,9 +313,9 @@ static void make_room(Axes *axes)
     axes->memory->now++;
 }
 
-void axes_again(Axes *axes, Block *block)
+void axes_rebuild(Axes *axes, Block *block)
 {
-    make_room(axes);
+    reserve(axes);
     Tying tying = {.axes = axes};
     block_walk(block, tie_one, &tying);
     block_walk(block, flag_op, axes);
@@ -324,7 +324,7 @@ void axes_again(Axes *axes, Block *block)
 Axes an_axes(Func *func, Block *block)
 {
     Axes axes = {.func = func};
-    axes_again(&axes, block);
+    axes_rebuild(&axes, block);
     return axes;
 }
 

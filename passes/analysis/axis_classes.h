@@ -52,7 +52,7 @@ void axes_ties_written(Op *op, const AxesWriters *writers, AxesTieFn *fn, void *
 /* Over the ops in `block` and in the regions of its ops. */
 Axes an_axes(Func *func, Block *block);
 /* The same for a block that has changed, in the same memory. */
-void axes_again(Axes *axes, Block *block);
+void axes_rebuild(Axes *axes, Block *block);
 /* They are not asked again: the next ones have their memory. */
 void axes_done(Axes *axes);
 /* The class of an axis; -1 for an axis of literal extent 1, and for a range of the source's. */

@@ -13,8 +13,8 @@ static const double CLUSTER_POWER = 0.6, OVERLAP = 3, RATE = 0.8, NS = 1e-9;
 /* Seconds of a block that is alone: its latencies, and `issue`, in which it issues instructions. */
 static double life_seconds(const Machine *machine, const BlockProblem *problem, double issue)
 {
-    double cycles = machine->block_start + problem->meets * machine->combine +
-                    problem->cluster_meets * machine->cluster_combine;
+    double cycles = machine->block_start + problem->barriers * machine->combine +
+                    problem->cluster_barriers * machine->cluster_combine;
     double ns =
         machine->load_ns + machine->next_load_ns * fmax(0, problem->steps - 1) + machine->store_ns;
     return cycles / problem->clock + NS * ns + issue;

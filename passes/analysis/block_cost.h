@@ -13,7 +13,7 @@ typedef struct BlockProblem {
     double blocks, warps;        /* of the launch; of a block */
     double resident;             /* blocks that a multiprocessor holds at once */
     double cluster;              /* blocks; 1: there is none */
-    double meets, cluster_meets; /* barriers of a block and of its cluster */
+    double barriers, cluster_barriers; /* barriers of a block and of its cluster */
     double steps;                /* rounds of loads, of a block */
     double instructions;         /* that a block issues, of all its warps */
     double memory;               /* seconds of the launch's bytes */

@@ -76,20 +76,20 @@ bool an_leaves_loop(const CodeSize *size, const Op *op)
     return op->n_results == 1 && size->invariant[op->results[0]->id];
 }
 
-CodeCounts an_round_counts(const CodeSize *size, const Op *op)
+CodeCounts an_iteration_counts(const CodeSize *size, const Op *op)
 {
     if (!code_is_loop(op)) {
         return an_code_counts(size, op);
     }
-    CodeCounts round = an_op_counts(size, op);
+    CodeCounts counts = an_op_counts(size, op);
     for (int i = 0; i < op->n_regions; i++) {
         for (const Op *in = op->regions[i]->first; in; in = in->next) {
             if (!an_leaves_loop(size, in)) {
-                add_counts(&round, an_code_counts(size, in), 1);
+                add_counts(&counts, an_code_counts(size, in), 1);
             }
         }
     }
-    return round;
+    return counts;
 }
 
 int64_t an_code_bytes(const CodeSize *size, const Op *op)

@@ -126,7 +126,7 @@ static int64_t run_along(const CodeOverlap *overlap, const Op *gather, int axis)
         return 1;
     }
     int along = __builtin_ctz(varies);
-    for (int round = 0; round < layout->bits[IN_REGISTER]; round++) {
+    for (int pass = 0; pass < layout->bits[IN_REGISTER]; pass++) {
         for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
             run *= layout->basis[IN_REGISTER][bit][along] == run ? 2 : 1;
         }
@@ -162,7 +162,7 @@ static bool is_around(const Block *outer, const Block *inner)
     return inner;
 }
 
-double code_fresh_share(CodeOverlap *overlap, const Op *gather)
+double code_own_load_share(CodeOverlap *overlap, const Op *gather)
 {
     Access access = op_access(gather, 0);
     uint64_t hash = hash_word(0, access.memory->id);

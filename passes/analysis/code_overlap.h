@@ -27,6 +27,6 @@ CodeOverlap code_overlap_new(const Func *func, const CodeSize *size);
 void code_note_places(CodeOverlap *overlap, const Op *op);
 /* The share of its elements that a gather loads itself. An earlier gather at a shift along one axis
  * loads the others, since the windows of neighbouring places have elements in common. */
-double code_fresh_share(CodeOverlap *overlap, const Op *gather);
+double code_own_load_share(CodeOverlap *overlap, const Op *gather);
 
 #endif

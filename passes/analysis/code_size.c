@@ -213,8 +213,8 @@ static bool is_invariant(const CodeSize *size, const Op *op)
     bool same = code_is_loop(op->parent->parent) && is_numbered(op);
     for (int i = 0; i < op->n_operands && same; i++) {
         const Value *value = op->operands[i];
-        const Block *made = value->def ? value->def->parent : value->block;
-        same = made != op->parent || size->invariant[value->id];
+        const Block *def_block = value->def ? value->def->parent : value->block;
+        same = def_block != op->parent || size->invariant[value->id];
     }
     return same;
 }
@@ -256,7 +256,7 @@ static void number_values(Numbering *n, const Block *block)
             note_guards(size, op);
         }
         if (op->kind == OP_GATHER) {
-            size->fresh[op->results[0]->id] = code_fresh_share(&n->overlap, op);
+            size->own_loads[op->results[0]->id] = code_own_load_share(&n->overlap, op);
         }
         if (is_numbered(op)) {
             uint64_t hash = hash_word((uint64_t)op->kind, (uintptr_t)op->results[0]->type);
@@ -289,7 +289,7 @@ CodeSize an_code_size(Func *func, const Op *launch)
                      .taken = ARENA_ARRAY(arena, bool, func->n_values),
                      .same = ARENA_ARRAY(arena, uint32_t, func->n_values),
                      .invariant = ARENA_ARRAY(arena, bool, func->n_values),
-                     .fresh = ARENA_ARRAY(arena, double, func->n_values),
+                     .own_loads = ARENA_ARRAY(arena, double, func->n_values),
                      .varies = ARENA_ARRAY(arena, unsigned, func->n_values),
                      .first = ARENA_ARRAY(arena, const Op *, func->n_values),
                      .guarded = ARENA_ARRAY(arena, const Op *, func->n_values)};
@@ -367,9 +367,9 @@ static double rows_of(const Value *moved)
 }
 
 /* The share of an access's elements that it loads itself (code_overlap.h). */
-static double fresh_share(const CodeSize *size, const Op *op)
+static double own_load_share(const CodeSize *size, const Op *op)
 {
-    return op->kind == OP_GATHER ? size->fresh[op->results[0]->id] : 1;
+    return op->kind == OP_GATHER ? size->own_loads[op->results[0]->id] : 1;
 }
 
 /* Comparisons of an access: of each element or vector along a guarded last axis, of each row along
@@ -401,7 +401,7 @@ static double address(const CodeSize *size, const Op *op)
     Access access = op_access(op, 0);
     bool shares = size->first[access.memory->id] != op || op_enclosing(op, OP_FOR);
     double each = ROW * (rows - 1) + guard_instructions(size, op);
-    return (shares ? 0 : AXIS * (access.n - 1)) + fresh_share(size, op) * each;
+    return (shares ? 0 : AXIS * (access.n - 1)) + own_load_share(size, op) * each;
 }
 
 /* The numbers of a block in a grid of several axes: divisions by numbers of tiles that only a
@@ -439,7 +439,7 @@ CodeCounts an_op_counts(const CodeSize *size, const Op *op)
     case OP_LOAD:
     case OP_GATHER:
         n = code_registers(op_moved_value(op)->type) / vector;
-        n *= fresh_share(size, op);
+        n *= own_load_share(size, op);
         return (CodeCounts){.instructions =
                                 (op->kind == OP_LOAD ? LOAD : GATHER) * n + address(size, op),
                             .loads = n};

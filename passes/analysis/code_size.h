@@ -21,7 +21,7 @@ typedef struct CodeSize {
     const Op **first;   /* by Value.id, of a tensor: the first op that accesses it */
     const Op **guarded; /* by Value.id, of an index: the first access that compares its end */
     bool *invariant;    /* by Value.id: it is the same in each round of the loop around it */
-    double *fresh;      /* by Value.id, of a gather: the share of elements that it loads itself */
+    double *own_loads;  /* by Value.id, of a gather: the share of elements that it loads itself */
     bool divides;       /* f32, with a slow way that all divisions share */
 } CodeSize;
 /* Of one launch, or (NULL) of all. */
@@ -34,7 +34,7 @@ CodeCounts an_op_counts(const CodeSize *size, const Op *op);
 CodeCounts an_code_counts(const CodeSize *size, const Op *op);
 /* Of a round of a loop: of its ops but those whose results are the same in each round, which LLVM
  * moves out of it. Of another op, as an_code_counts. */
-CodeCounts an_round_counts(const CodeSize *size, const Op *op);
+CodeCounts an_iteration_counts(const CodeSize *size, const Op *op);
 /* True if the op is executed before the loop around it, once for all rounds. */
 bool an_leaves_loop(const CodeSize *size, const Op *op);
 /* Estimated bytes of machine code of the op with its regions. */

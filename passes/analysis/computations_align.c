@@ -22,7 +22,7 @@ static int class_of(const Classes *classes, const Axis *axis)
 }
 
 /* True if a computation has an axis of either class: those are different axes. */
-static bool are_apart(const Classes *classes, int one, int other)
+static bool are_distinct(const Classes *classes, int one, int other)
 {
     const Computations *all = classes->b->all;
     for (size_t i = 0; i < all->all.n; i++) {
@@ -44,7 +44,7 @@ static void align(Classes *classes, const Axis *a, const Axis *c, const Op *by)
 {
     int one = class_of(classes, a), other = class_of(classes, c);
     bool base = a->make == AXIS_BASE && c->make == AXIS_BASE && a->extent == c->extent;
-    if (!base || one == other || are_apart(classes, one, other)) {
+    if (!base || one == other || are_distinct(classes, one, other)) {
         return;
     }
     bool later = a->id > c->id;

@@ -17,7 +17,7 @@ static void add_loop_axis(ComputeBuild *b, const Value *arg, Dim extent, Compute
 {
     bool range = arg->type->kind == TYPE_RANGE;
     DimVar *var = range ? poly_as_range(arg->type->dims[0]) : NULL;
-    const Axis *axis = compute_add_axis(b, var ? var->whole : extent, arg, role);
+    const Axis *axis = compute_add_axis(b, var ? var->axis_extent : extent, arg, role);
     if (var && var->id < b->ranges.n) {
         b->ranges.items[var->id] = axis;
     } else if (!range) {

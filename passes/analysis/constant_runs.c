@@ -86,7 +86,7 @@ int64_t an_constant_run(const Value *value, int axis)
     return each;
 }
 
-bool an_lies_in_run(const DimVar *range, int64_t run)
+bool an_is_within_run(const DimVar *range, int64_t run)
 {
     return run == 0 || (range->capacity > 0 && run % range->capacity == 0 &&
                          an_divisor(range->binder) % range->capacity == 0);

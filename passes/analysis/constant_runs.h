@@ -9,6 +9,6 @@
  * that; 0: along all of it; 1: it may change anywhere. */
 int64_t an_constant_run(const Value *value, int axis);
 /* True if each tile of the range lies in one run of that length (0: one run is all). */
-bool an_lies_in_run(const DimVar *range, int64_t run);
+bool an_is_within_run(const DimVar *range, int64_t run);
 
 #endif

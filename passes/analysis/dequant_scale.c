@@ -17,10 +17,10 @@ bool an_is_widened(const Value *value)
 }
 
 /* The loop's tiles lie in runs of the block; before there are loops, they may be made so. */
-static bool lies_in_blocks(const Op *dot, int64_t block)
+static bool is_in_blocks(const Op *dot, int64_t block)
 {
     const DimVar *range = poly_as_range(dot->operands[0]->type->dims[1]);
-    return !range || an_lies_in_run(range, block);
+    return !range || an_is_within_run(range, block);
 }
 
 static bool find_side(const Op *dot, int side, FactorSide *found, int64_t *block)
@@ -71,7 +71,7 @@ bool an_scaled_dot(const Func *func, const Op *dot, ScaledDot *found)
     found->right = found->sides[1].narrow->type->dtype;
     const MatrixInstr *unit = mma_find(func->target, word, found->left, found->right, DT_F32);
     return unit && unit->operands != DT_F32 && found->block % unit->k == 0 &&
-           lies_in_blocks(dot, found->block);
+           is_in_blocks(dot, found->block);
 }
 
 static bool is_rounded(const Value *value)

@@ -133,8 +133,8 @@ int64_t dot_cost_coresident(const Target *target, int64_t cluster)
  * before the longest tile does. */
 static double tiles_of_busiest(const Target *target, const DotProblem *size, const DotTiling *tiles)
 {
-    int64_t beside = max_i64(1, tiles->multicast_m) * max_i64(1, tiles->multicast_n);
-    int64_t places = dot_cost_coresident(target, tiles->clustered ? tiles->split_k : beside);
+    int64_t group_blocks = max_i64(1, tiles->multicast_m) * max_i64(1, tiles->multicast_n);
+    int64_t places = dot_cost_coresident(target, tiles->clustered ? tiles->split_k : group_blocks);
     places =
         places > 1 ? places : 1; /* a cluster that the user wants on a card that is too small */
     double even = (double)tiles->count / (double)places;

@@ -15,7 +15,7 @@ int product_lines(const Access *access)
     return an_row_divisor(access) * bytes % LINE_BYTES ? 2 : 1;
 }
 
-int64_t product_columns(bool lie, int bytes)
+int64_t product_columns(bool contiguous, int bytes)
 {
-    return lie ? LINE_BYTES / bytes : COLUMNS;
+    return contiguous ? LINE_BYTES / bytes : COLUMNS;
 }

@@ -11,6 +11,6 @@ enum { PRODUCT_MAX = 1 << 24 /* elements of an axis: more is as if it were not k
 /* Cache lines that 128 bytes of a row take: 2 where rows begin between lines. */
 int product_lines(const Access *access);
 /* What a tile's columns are a multiple of. `lie`: they lie side by side in the right operand. */
-int64_t product_columns(bool lie, int bytes);
+int64_t product_columns(bool contiguous, int bytes);
 
 #endif

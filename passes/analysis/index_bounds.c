@@ -184,7 +184,7 @@ static bool divisor_is_positive(const Value *value, Dim d)
     if (op && op->kind == OP_IOTA) {
         whole = op_attr(op, ATTR_DIM)->dims[0];
     } else if (op && op->kind == OP_INDEX) {
-        whole = poly_as_range(op->operands[0]->type->dims[0])->whole;
+        whole = poly_as_range(op->operands[0]->type->dims[0])->axis_extent;
     }
     DimVar *size = poly_as_var(d);
     for (int i = 0; size && whole && i < whole->n_terms; i++) {
@@ -205,9 +205,9 @@ static Interval of_range(Func *func, const Op *op)
     int64_t past = walked ? 0 : range_overrun(range);
     int64_t outside = past < range->capacity ? 0 : past; /* of a part that no element is in */
     switch (op->kind) {
-    case OP_INDEX: return (Interval){zero, plus(func, range->whole, past - 1)};
-    case OP_START: return (Interval){zero, plus(func, range->whole, outside - 1)};
-    case OP_END: return (Interval){zero, plus(func, range->whole, outside)};
+    case OP_INDEX: return (Interval){zero, plus(func, range->axis_extent, past - 1)};
+    case OP_START: return (Interval){zero, plus(func, range->axis_extent, outside - 1)};
+    case OP_END: return (Interval){zero, plus(func, range->axis_extent, outside)};
     default: return (Interval){zero, poly_const(func, range->capacity)};
     }
 }

@@ -163,9 +163,9 @@ static Interval of_two(const Op *op, Interval a, Interval b)
 /* As an integer NaN is 0. */
 static Interval cast(const Op *op, Interval a)
 {
-    bool whole = dtype_is_float(op->operands[0]->type->dtype) &&
-                 !dtype_is_float(op->results[0]->type->dtype);
-    return whole ? from_to(fmin(a.lo, 0), fmax(a.hi, 0)) : a;
+    bool is_integral = dtype_is_float(op->operands[0]->type->dtype) &&
+                       !dtype_is_float(op->results[0]->type->dtype);
+    return is_integral ? from_to(fmin(a.lo, 0), fmax(a.hi, 0)) : a;
 }
 
 static Interval of_one(const Op *op, Interval a)
@@ -243,16 +243,18 @@ static Interval of_value(const Asked *asked, const Value *value, int depth)
 {
     DType dtype = value->type->dtype;
     const Op *op = value->def;
-    Interval all = all_of(dtype), made = op ? of_op(asked, op, depth + 1) : unknown();
-    if (!made.known || isnan(made.lo) || isnan(made.hi)) {
+    Interval all = all_of(dtype), computed = op ? of_op(asked, op, depth + 1) : unknown();
+    if (!computed.known || isnan(computed.lo) || isnan(computed.hi)) {
         return all;
     }
     if (!dtype_is_float(dtype)) {
-        return made.lo >= all.lo && made.hi <= all.hi && is_within(made, ROUNDED) ? made : all;
+        return computed.lo >= all.lo && computed.hi <= all.hi && is_within(computed, ROUNDED)
+                   ? computed
+                   : all;
     }
     bool computes = op->kind == OP_CAST || op->kind == OP_ADD || op->kind == OP_SUB ||
                     op->kind == OP_MUL || op->kind == OP_FMA;
-    return !computes || is_within(made, all_up_to(dtype)) ? made : unknown();
+    return !computes || is_within(computed, all_up_to(dtype)) ? computed : unknown();
 }
 
 static Interval interval(const Asked *asked, const Value *value, int depth)

@@ -76,7 +76,7 @@ static bool takes_few(const RowDims *rows, const Value *value, int *ops)
     return true;
 }
 
-bool an_made_again(const RowDims *rows, const Value *value)
+bool an_is_rematerializable(const RowDims *rows, const Value *value)
 {
     int ops = MAX_OPS;
     return takes_few(rows, value, &ops);
@@ -113,7 +113,7 @@ bool an_narrow_rows(const Block *block)
                 value->def->parent != block || !reduces_between(value->def, op)) {
                 continue;
             }
-            if (!an_made_again(&rows, value)) {
+            if (!an_is_rematerializable(&rows, value)) {
                 return false;
             }
             some = true;

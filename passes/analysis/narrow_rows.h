@@ -15,7 +15,7 @@ RowDims an_row_dims(const Block *block);
 /* Has the value elements along some of them? Else it is one a row, which costs nothing to hold. */
 bool an_along_rows(const RowDims *rows, const Value *value);
 /* Is it a 16-bit load, a constant, or a few operations on such and on values of a row? */
-bool an_made_again(const RowDims *rows, const Value *value);
+bool an_is_rematerializable(const RowDims *rows, const Value *value);
 /* Is there something along rows that is used on both sides of a reduction, and all of it such? */
 bool an_narrow_rows(const Block *block);
 

@@ -108,9 +108,9 @@ static bool ends_whole(Memo *memo, const Op *loop, const DimVar *range, const Va
         return value == for_lo(loop);
     }
     switch (op->kind) {
-    case OP_SIZE: return op_attr(op, ATTR_DIM)->dims[0] == range->whole;
+    case OP_SIZE: return op_attr(op, ATTR_DIM)->dims[0] == range->axis_extent;
     case OP_CONST:
-        return poly_is_const(range->whole, &extent) && op_attr(op, ATTR_VALUE)->i >= extent;
+        return poly_is_const(range->axis_extent, &extent) && op_attr(op, ATTR_VALUE)->i >= extent;
     case OP_MIN: /* one of both */
     case OP_MAX:
         return (op->kind == OP_MAX || multiplies(loop)) &&
@@ -162,22 +162,22 @@ static bool may_be_nobodys(const DimVar *range)
     const Op *op = binding(range);
     if (op && op->kind == OP_FOR &&
         op_int(op, ATTR_SINGLE_TRIP, 0) > 1) { /* its blocks' parts of one */
-        return poly_divisor(range->whole) % (blocks_of(op) * range->capacity) != 0;
+        return poly_divisor(range->axis_extent) % (blocks_of(op) * range->capacity) != 0;
     }
-    const Attr *beside = op ? op_attr(op, ATTR_MULTICAST) : NULL;
-    int64_t n = beside && range->binder->index < (uint32_t)beside->n
-                    ? beside->ints[range->binder->index]
+    const Attr *multicast = op ? op_attr(op, ATTR_MULTICAST) : NULL;
+    int64_t n = multicast && range->binder->index < (uint32_t)multicast->n
+                    ? multicast->ints[range->binder->index]
                     : 1;
-    return n > 1 && poly_divisor(range->whole) % (n * range->capacity) != 0;
+    return n > 1 && poly_divisor(range->axis_extent) % (n * range->capacity) != 0;
 }
 
 /* Of a cluster's tiles some may lie past the end of the axis, if that may be so short. */
-static bool may_lie_outside(const DimVar *range)
+static bool may_be_outside(const DimVar *range)
 {
     const Op *op = binding(range);
     bool last = op && range->binder->index + 1 == (uint32_t)op->regions[0]->n_args;
     int64_t blocks = last ? op_int(op, ATTR_CLUSTER, 1) : 1;
-    int64_t divisor = poly_divisor(range->whole), least = poly_least(range->whole);
+    int64_t divisor = poly_divisor(range->axis_extent), least = poly_least(range->axis_extent);
     if (blocks < 2) {
         return false;
     }
@@ -195,14 +195,14 @@ int64_t range_overrun(const DimVar *range)
 bool range_is_full(const DimVar *range)
 {
     const Op *op = binding(range);
-    if (may_be_cut(range) || range_aligned(range) > 1 || may_lie_outside(range) ||
+    if (may_be_cut(range) || range_aligned(range) > 1 || may_be_outside(range) ||
         may_be_nobodys(range)) {
         return false;
     }
     if (op && op_int(op, ATTR_FULL_TILES, 0)) {
         return true;
     }
-    if (!op || range->capacity <= 0 || poly_divisor(range->whole) % range->capacity != 0) {
+    if (!op || range->capacity <= 0 || poly_divisor(range->axis_extent) % range->capacity != 0) {
         return false;
     }
     if (op->kind != OP_FOR) {
@@ -217,8 +217,8 @@ bool range_ends_with(const DimVar *range, const DimVar *other)
 {
     const Op *loop = binding(range);
     const Op *end = loop && loop->kind == OP_FOR ? value_def_of_kind(for_hi(loop), OP_END) : NULL;
-    bool behind =
-        range->whole == other->whole || poly_most(other->whole) <= poly_least(range->whole);
+    bool behind = range->axis_extent == other->axis_extent ||
+                  poly_most(other->axis_extent) <= poly_least(range->axis_extent);
     return end && behind && poly_as_range(end->operands[0]->type->dims[0]) == other;
 }
 

@@ -45,11 +45,11 @@ static int64_t extent(Dim dim, bool nominal)
 static int64_t extent_along(Type type, int axis, bool nominal)
 {
     const DimVar *range = poly_as_range(type->dims[axis]);
-    return extent(range ? range->whole : type->dims[axis], nominal);
+    return extent(range ? range->axis_extent : type->dims[axis], nominal);
 }
 
 /* Times that loops around the op walk an axis element by element. */
-static int64_t rounds(const Op *op, bool nominal)
+static int64_t iterations(const Op *op, bool nominal)
 {
     int64_t n = 1;
     for (const Op *up = op->parent->parent; up; up = up->parent->parent) {
@@ -77,7 +77,7 @@ static CopyProblem problem_of(const Op *dot, Type tensor, bool nominal)
     int64_t work = mul_sat(count_elements(dot->results[0]->type, nominal),
                            extent_along(a, a->rank - 1, nominal));
     return (CopyProblem){.elements = count_elements(tensor, nominal),
-                         .work = mul_sat(work, rounds(dot, nominal)),
+                         .work = mul_sat(work, iterations(dot, nominal)),
                          .nominal = nominal};
 }
 

@@ -54,8 +54,8 @@ static bool is_walk(const Axes *axes, const Block *block, int class)
         bool along = an_goes_along(axes, written, class);
         across = across || (written && !along);
         for (int i = 0; i < op->n_operands; i++) {
-            bool again = op->operands[i] && made[op->operands[i]->id];
-            if (again && (along || an_folds_along(axes, op, class))) {
+            bool derived = op->operands[i] && made[op->operands[i]->id];
+            if (derived && (along || an_folds_along(axes, op, class))) {
                 return false;
             }
         }

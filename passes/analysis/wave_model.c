@@ -186,12 +186,12 @@ bool wave_model_is_single_wave(const Target *target, const Machine *machine, con
 {
     DotCost costs = dot_cost(target, machine, size, tiles);
     bool both = size->m > tiles->m && size->n > tiles->n;
-    bool once =
+    bool fits_one_wave =
         tiles->count <= target->machine->num_sms && tiles->split_k <= 1 && !tiles->split_k_tail;
     bool ragged = size->is_bound || ends_short(size->m, tiles->m) || ends_short(size->n, tiles->n);
     bool waits = costs.l2 >= (ragged ? 1 : machine->uneven_l2_percent / 100.0) * costs.matrix;
     double lost = (double)costs.steps * costs.l2 * (machine->uneven_percent / 100.0);
-    return both && once && waits && lost > machine->early_start;
+    return both && fits_one_wave && waits && lost > machine->early_start;
 }
 
 double wave_model_waves(const Target *target, const DotTiling *tiles)
@@ -298,9 +298,9 @@ static DotTiling better_cluster(const Target *target, const Machine *machine,
         int64_t depth = step_depth(target, size, m, n);
         DotTiling tiles = {.m = m, .n = n, .depth = depth, .split_k = slices, .clustered = true};
         tiles = with_cost(target, machine, size, tiles);
-        bool once = tiles.count <= dot_cost_coresident(target, slices) &&
-                    cost_waves(size->k, depth) >= slices * MIN_STEPS;
-        if ((given ? slices == given : once) && tiles.cycles < best.cycles) {
+        bool fits_one_wave = tiles.count <= dot_cost_coresident(target, slices) &&
+                             cost_waves(size->k, depth) >= slices * MIN_STEPS;
+        if ((given ? slices == given : fits_one_wave) && tiles.cycles < best.cycles) {
             best = tiles;
         }
     }

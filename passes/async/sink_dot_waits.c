@@ -82,7 +82,7 @@ static bool is_suitable(const Block *block)
 
 /* ---- issue early ---- */
 
-static bool stands_before(const Op *op, const Op *where)
+static bool is_issued_before(const Op *op, const Op *where)
 {
     return op->parent == where->parent && !op_is_before(where, op);
 }
@@ -106,7 +106,8 @@ static Op *behind_scalars(Op *where, const Op *dot)
 static bool is_available(const WaitSink *sink, Memo *seen, const Value *value, const Op *where)
 {
     const Op *op = value ? value->def : NULL;
-    if (!op || op->parent != sink->block || stands_before(op, where) || !memo_visit(seen, value)) {
+    if (!op || op->parent != sink->block || is_issued_before(op, where) ||
+        !memo_visit(seen, value)) {
         return true; /* a value seen before was available, or the search would have ended */
     }
     bool available = computes_scalar(op);
@@ -132,7 +133,7 @@ static void move_up(const WaitSink *sink, Op *op, Op *where)
 {
     for (int i = 0; i < op->n_operands; i++) {
         Op *def = op->operands[i] ? op->operands[i]->def : NULL;
-        if (def && def->parent == sink->block && !stands_before(def, where)) {
+        if (def && def->parent == sink->block && !is_issued_before(def, where)) {
             move_up(sink, def, where);
         }
     }
@@ -157,8 +158,8 @@ static void issue_early(const WaitSink *sink)
     Op *where = next_of_kind(sink->block->first, OP_DOT_ASYNC)->next;
     for (Op *dot = next_of_kind(where, OP_DOT_ASYNC), *next_dot; dot; dot = next_dot) {
         next_dot = next_of_kind(dot->next, OP_DOT_ASYNC);
-        where = stands_before(where, dot) ? behind_scalars(where, dot) : where;
-        if (!stands_before(where, dot) || !can_move_up(sink, dot, where)) {
+        where = is_issued_before(where, dot) ? behind_scalars(where, dot) : where;
+        if (!is_issued_before(where, dot) || !can_move_up(sink, dot, where)) {
             continue;
         }
         for (Op *op = where, *next; op != dot; op = next) {

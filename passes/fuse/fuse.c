@@ -96,7 +96,7 @@ typedef struct Unit {
     Op *statements[64];
     MemoryEffects touches[64];
     int n;
-    bool taken; /* apart: take_apart */
+    bool taken; /* apart: split_launches */
 } Unit;
 
 typedef struct Units {
@@ -177,12 +177,13 @@ static FuseReason may_try(const Units *units, const Unit *unit, const Op *statem
 }
 
 /* Says of what a statement stores why it is in no launch before. */
-static void note_apart(Func *func, const Op *statement, FuseReason reason)
+static void note_separate_launch(Func *func, const Op *statement, FuseReason reason)
 {
     const Value *memory = statement->n_operands ? statement->operands[0] : NULL;
     if (memory && memory->type->kind == TYPE_TENSOR && !memory->def && !memory->block) {
         Param *param = &func->params.items[memory->index];
-        param->apart = param->apart ? param->apart : fuse_reason_text(reason);
+        param->separate_reason =
+            param->separate_reason ? param->separate_reason : fuse_reason_text(reason);
     }
 }
 
@@ -288,7 +289,7 @@ static void place(Func *func, Units *units, Op *statement)
             }
         }
     }
-    note_apart(func, statement, reason);
+    note_separate_launch(func, statement, reason);
     ARENA_PUSH(func->arena, units, ARENA_NEW(func->arena, Unit));
     join(units, units->n - 1, statement, touches);
 }
@@ -386,7 +387,7 @@ static Unit *taken_out(Units *units, size_t at, const MemoryEffects *yield)
 }
 
 /* Splits units whose statements shared a grid only through an intermediate that is dropped. */
-static void take_apart(Units *units, const MemoryEffects *yield)
+static void split_launches(Units *units, const MemoryEffects *yield)
 {
     for (size_t i = 0; i < units->n; i++) {
         Unit *rest = taken_out(units, i, yield);
@@ -541,7 +542,7 @@ static void fuse_block(Func *func, Block *block)
         }
     }
     MemoryEffects yielded = yield ? fuse_touches(func, yield) : (MemoryEffects){0};
-    take_apart(&units, yield ? &yielded : NULL);
+    split_launches(&units, yield ? &yielded : NULL);
     Builder at = build_at_end(func, block);
     for (size_t i = 0; i < units.n; i++) {
         build_unit(func, &at, units.items[i]);

@@ -70,7 +70,7 @@ Op *fuse_materialize(Func *func, Value *value, FuseReason reason);
 bool fuse_intermediate_order(const Value *value, int64_t *order);
 /* The axis of a value, of windows perhaps, along which the memory that it is made of lies; -1:
  * none, or not known. */
-int fuse_lying_axis(const Value *value);
+int fuse_contiguous_axis(const Value *value);
 /* Is the value made in a block, by something other than a read of an intermediate? */
 bool fuse_may_materialize(const Func *func, const Block *block, const Value *value);
 /* A read of memory which is written again before the reader of it runs, or by the reader itself at
@@ -138,7 +138,8 @@ bool fuse_shares_grid(Func *func, const FusionGroup *group);
 
 /* ---- fuse_column_reductions.c ---- */
 /* Should a launch that has this walk do all of it? */
-bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk);
+bool fuse_keeps_column_reductions(Func *func, const Axes *axes, const Block *block,
+                                  const RowColumnSweep *walk);
 /* Later launches read results where an intermediate has the same elements. */
 void fuse_read_results(Func *func);
 /* Says so of a launch that does, whatever else was looked at; `group`: any op of the function. */

@@ -127,7 +127,7 @@ static uint32_t node_of(Untangler *u, const Value *value, int axis)
 }
 
 /* Does an item that has an axis of one class have one of the other, too? */
-static bool meet(const Untangler *u, uint32_t small, uint32_t large)
+static bool conflict(const Untangler *u, uint32_t small, uint32_t large)
 {
     uint32_t node = small;
     do {
@@ -162,7 +162,7 @@ static bool join(Untangler *u, uint32_t a, uint32_t b)
         large = larger;
     }
     Node *from = &u->nodes[small], *to = &u->nodes[large];
-    if ((from->carried & to->folded) || (from->folded & to->carried) || meet(u, small, large)) {
+    if ((from->carried & to->folded) || (from->folded & to->carried) || conflict(u, small, large)) {
         return false;
     }
     Join undo = {small, large, to->carried, to->folded};
@@ -332,14 +332,14 @@ static bool resolve(Untangler *u, Op *op, Op *by, int use, Origin *origin)
             return true;
         }
     }
-    bool made = value->def && fuse_is_within(value, u->group->parallel);
-    return made && resolve_copy(u, op, by, use, origin);
+    bool is_defined_inside = value->def && fuse_is_within(value, u->group->parallel);
+    return is_defined_inside && resolve_copy(u, op, by, use, origin);
 }
 
 /* ---- the group ---- */
 
 /* In rounds: the later, the rather has a use of such an op a copy of its own. */
-static int round_of(const Op *op)
+static int pass_of(const Op *op)
 {
     switch (op->kind) {
     case OP_PERMUTE:
@@ -384,14 +384,14 @@ static bool resolve_inside(Untangler *u, Op *op)
 }
 
 /* The ops of a block and of the regions in it; `outer`: only what is in their regions. */
-static bool resolve_round(Untangler *u, const Block *block, int round, bool outer)
+static bool resolve_pass(Untangler *u, const Block *block, int pass, bool outer)
 {
     bool good = true;
     for (Op *op = block->first; op && good; op = op->next) {
-        good = round > 0 || resolve_inside(u, op);
-        good = good && (outer || round_of(op) != round || resolve_op(u, op));
+        good = pass > 0 || resolve_inside(u, op);
+        good = good && (outer || pass_of(op) != pass || resolve_op(u, op));
         for (int r = 0; r < op->n_regions && good; r++) {
-            good = resolve_round(u, op->regions[r], round, false);
+            good = resolve_pass(u, op->regions[r], pass, false);
         }
     }
     return good;
@@ -476,12 +476,12 @@ static bool resolve_group(Untangler *u)
 {
     block_walk(u->block, add_writer, u);
     bool good = true;
-    for (int round = 0; round <= LAST_ROUND && good; round++) {
-        good = resolve_round(u, u->block, round, true);
+    for (int pass = 0; pass <= LAST_ROUND && good; pass++) {
+        good = resolve_pass(u, u->block, pass, true);
     }
     mark_loops(u);
-    for (int round = 0; round <= LAST_ROUND && good; round++) {
-        good = resolve_round(u, u->block, round, false);
+    for (int pass = 0; pass <= LAST_ROUND && good; pass++) {
+        good = resolve_pass(u, u->block, pass, false);
     }
     return good;
 }

@@ -8,7 +8,7 @@
 #include "ir/target/target.h"
 
 enum {
-    BESIDE = 1,         /* registers of an element of a row, in addition to what is loaded and
+    RESERVED_WORDS = 1, /* registers of an element of a row, in addition to what is loaded and
                            folded */
     SHARING = 2,        /* blocks of a multiprocessor: one loads while the other works */
     FOLDED_CPU = 32768, /* elements of a row, and of its columns: in the second-level cache */
@@ -41,48 +41,49 @@ static int64_t row_elements(const Axes *axes, const Block *block, const RowColum
 }
 
 /* Of a row that a block should hold at most. */
-static int64_t room(const Target *target, const RowColumnSweep *walk)
+static int64_t max_row_elements(const Target *target, const RowColumnSweep *walk)
 {
-    int words = walk->folds + walk->loads + BESIDE;
+    int words = walk->folds + walk->loads + RESERVED_WORDS;
     return target->family == FAMILY_CPU ? FOLDED_CPU : target->registers / SHARING / words;
 }
 
-static const char *reason(bool beside, bool little)
+static const char *reason(bool fused, bool short_sweep)
 {
-    if (beside) {
+    if (fused) {
         return "a block holds a row and what its columns have come to: rows are read once";
     }
-    if (little) {
+    if (short_sweep) {
         return "so little is walked that no block would share it";
     }
     return "a row, and what its columns have come to, may be more than a block can hold";
 }
 
-/* Says what was decided, if `says_beside` or it is that they stay separate. Where there is no row,
- * the folds along columns and what is stored are one walk in any tiles: there is nothing to decide,
- * and an entry is only for folds that have a row next to them. */
-static bool is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk,
-                      bool says_beside)
+/* Says what was decided, if `always_records` or it is that they stay separate. Where there is no
+ * row, the folds along columns and what is stored are one walk in any tiles: there is nothing to
+ * decide, and an entry is only for folds that have a row next to them. */
+static bool keeps_fused(Func *func, const Axes *axes, const Block *block,
+                        const RowColumnSweep *walk, bool always_records)
 {
     int64_t elements = row_elements(axes, block, walk), most = poly_nominal(walk->dim);
-    int64_t fits = func->target ? room(func->target, walk) : 0;
-    bool little = most <= LONG_WALK / (elements < LONG_WALK ? elements : LONG_WALK);
+    int64_t fits = func->target ? max_row_elements(func->target, walk) : 0;
+    bool short_sweep = most <= LONG_WALK / (elements < LONG_WALK ? elements : LONG_WALK);
     if (elements == 1) {
         return true;
     }
-    bool beside = elements <= fits && !little;
+    bool fused = elements <= fits && !short_sweep;
     const ScheduleEntry *given = schedule_user_entry(func, "column_reductions", "");
-    if (given || (beside && !says_beside)) {
-        return given ? text_equal(given->symbol, "fused") : beside;
+    if (given || (fused && !always_records)) {
+        return given ? text_equal(given->symbol, "fused") : fused;
     }
-    schedule_decide_symbol(func, "column_reductions", "", beside ? "fused" : "separate", "%s",
-                           reason(beside, little));
-    return beside;
+    schedule_decide_symbol(func, "column_reductions", "", fused ? "fused" : "separate", "%s",
+                           reason(fused, short_sweep));
+    return fused;
 }
 
-bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const RowColumnSweep *walk)
+bool fuse_keeps_column_reductions(Func *func, const Axes *axes, const Block *block,
+                                  const RowColumnSweep *walk)
 {
-    return is_beside(func, axes, block, walk, false);
+    return keeps_fused(func, axes, block, walk, false);
 }
 
 void fuse_note_columns(Op *op, void *user)
@@ -94,7 +95,7 @@ void fuse_note_columns(Op *op, void *user)
     Axes axes = an_axes(func, op->regions[0]);
     RowColumnSweep walk = an_row_column_sweep(&axes, op->regions[0]);
     if (walk.class >= 0) {
-        is_beside(func, &axes, op->regions[0], &walk, true);
+        keeps_fused(func, &axes, op->regions[0], &walk, true);
     }
     axes_done(&axes);
 }

@@ -82,7 +82,7 @@ static double elements(Type type)
 }
 
 /* As many elements are asked for as there are: a shift, a flip, a piece, other axes. */
-static bool asks_once(const Op *gather)
+static bool is_single_read(const Op *gather)
 {
     Type from = gather->operands[0]->type, to = gather->results[0]->type;
     return to->rank <= from->rank || elements(to) <= elements(from);
@@ -90,12 +90,12 @@ static bool asks_once(const Op *gather)
 
 bool fuse_is_cheap_gather(const Func *func, const Op *gather)
 {
-    bool once = asks_once(gather);
-    bool alone = once && value_count_uses(func, gather->operands[0]) == 1;
+    bool single_read = is_single_read(gather);
+    bool alone = single_read && value_count_uses(func, gather->operands[0]) == 1;
     int most = MAX_OPS;
     if (alone) {
         most = MAX_OPS_ALONE;
-    } else if (once) {
+    } else if (single_read) {
         most = MAX_OPS_ONCE;
     }
     const Asked asked = {func, gather->results[0]->type, alone ? memo_open((Func *)func) : NULL};

@@ -121,16 +121,16 @@ static bool same_axes(const Axes *axes, const Op *first, const Op *store)
 
 /* True if the store writes what the op accesses in the same iteration of the grid alone, or never:
  * it writes another piece than the store of the elements that the op reads. */
-static bool is_apart(const Check *check, const Op *op, const Op *store)
+static bool is_disjoint(const Check *check, const Op *op, const Op *store)
 {
-    bool apart = writes(op) ? fuse_are_pieces(op, store)
-                            : op->parent == check->group && same_map(check->axes, op, store);
-    for (const Op *own = check->group->first; own && !apart && !writes(op); own = own->next) {
-        apart = writes(own) && own->operands[0] == store->operands[0] &&
-                fuse_are_pieces(own, store) && op->parent == check->group &&
-                same_map(check->axes, op, own);
+    bool disjoint = writes(op) ? fuse_are_pieces(op, store)
+                               : op->parent == check->group && same_map(check->axes, op, store);
+    for (const Op *own = check->group->first; own && !disjoint && !writes(op); own = own->next) {
+        disjoint = writes(own) && own->operands[0] == store->operands[0] &&
+                   fuse_are_pieces(own, store) && op->parent == check->group &&
+                   same_map(check->axes, op, own);
     }
-    return apart;
+    return disjoint;
 }
 
 static void check_access(Op *op, void *user)
@@ -144,7 +144,7 @@ static void check_access(Op *op, void *user)
         const Value *memory = op->operands[at];
         for (const Op *store = check->group->first; memory && store; store = store->next) {
             if (writes(store) && store != op && store->operands[0] == memory) {
-                check->pointwise = check->pointwise && is_apart(check, op, store);
+                check->pointwise = check->pointwise && is_disjoint(check, op, store);
             }
         }
     }

@@ -107,7 +107,7 @@ static bool is_of_windows(const Value *value)
     return false;
 }
 
-int fuse_lying_axis(const Value *value)
+int fuse_contiguous_axis(const Value *value)
 {
     int steps = MAX_STEPS;
     Walk walk = walk_of(value, &steps);

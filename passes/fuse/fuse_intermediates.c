@@ -98,7 +98,7 @@ Op *fuse_materialize(Func *func, Value *value, FuseReason reason)
     Value *stored = turned ? build_permute(&b, narrow, order) : with_axis(&b, narrow);
     Value *scratch = memory_for(func, value, stored->type);
     Op *store = build_store(&b, scratch, WHOLE, stored);
-    func->params.items[scratch->index].apart = fuse_reason_text(reason);
+    func->params.items[scratch->index].separate_reason = fuse_reason_text(reason);
     if (scratch->type->strides && is_copy(stored)) {
         op_set_int(func, store, ATTR_REPACKED, 1);
     }

@@ -98,7 +98,8 @@ void fuse_read_results(Func *func)
         Op *store = own ? only_store(func, scratch) : NULL;
         Value *result = store ? result_with(func, store) : NULL;
         if (result) {
-            func->params.items[result->index].apart = func->params.items[i].apart;
+            func->params.items[result->index].separate_reason =
+                func->params.items[i].separate_reason;
             op_remove(store);
             func_replace_uses(func, scratch, result);
         }

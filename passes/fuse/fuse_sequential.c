@@ -16,9 +16,9 @@
 #include "ir/target/target.h"
 
 enum {
-    MAX_AGAIN = 16,  /* ops outside of a loop that each step computes again */
-    HELD_THREAD = 8, /* elements of a row that is carried and folded in each step, at most */
-    MANY_ROWS = 32,  /* blocks that walk a loop, each for rows of its own */
+    MAX_RECOMPUTED = 16, /* ops outside of a loop that each step computes again */
+    HELD_THREAD = 8,     /* elements of a row that is carried and folded in each step, at most */
+    MANY_ROWS = 32,      /* blocks that walk a loop, each for rows of its own */
 };
 
 /* ---- which ---- */
@@ -109,14 +109,14 @@ static bool is_far(const Mixing *m, int class)
 }
 
 /* Is an axis of what is carried only stored along, and long enough for the blocks of a device? */
-static bool has_rows_apart(const Mixing *m)
+static bool has_independent_rows(const Mixing *m)
 {
     bool found = false;
     for (int i = 0; i < m->carried.n && !m->products; i++) {
         int class = m->carried.items[i];
-        bool apart = class >= 0 && !is_far(m, class) &&
-                     !(axes_flags(&m->axes, class) & ~(unsigned)AXIS_STORED);
-        found = found || (apart && poly_most(m->carried.dims[i]) >= MANY_ROWS);
+        bool independent = class >= 0 && !is_far(m, class) &&
+                           !(axes_flags(&m->axes, class) & ~(unsigned)AXIS_STORED);
+        found = found || (independent && poly_most(m->carried.dims[i]) >= MANY_ROWS);
     }
     return found;
 }
@@ -149,8 +149,8 @@ static bool hold(Mixing *m, const Value *value, int axis)
     if (is_among(m, &m->held, value, axis)) {
         return true;
     }
-    int64_t room = (int64_t)m->func->target->max_threads * HELD_THREAD / m->elements;
-    if (most > room || poly_least(dim) < 1 || m->products ||
+    int64_t capacity = (int64_t)m->func->target->max_threads * HELD_THREAD / m->elements;
+    if (most > capacity || poly_least(dim) < 1 || m->products ||
         (rows && text_equal(rows->symbol, "looped")) || (tile && tile->number < most)) {
         return false;
     }
@@ -269,7 +269,7 @@ static bool may_mix(const Op *op)
 
 /* The arrays that the op reads may be made by the same launch, or (`apart`) are in memory before:
  * then blocks may walk the loop for rows of their own. */
-static bool mixes(Func *func, Op *op, bool apart)
+static bool mixes(Func *func, Op *op, bool independent)
 {
     if (!fuse_is_uniform(op) || !may_mix(op)) {
         return false;
@@ -282,7 +282,7 @@ static bool mixes(Func *func, Op *op, bool apart)
     m.found = !fuse_resolve_axis_conflicts(func, &group, &costly);
     m.axes = an_axes(func, m.block);
     block_walk(m.block, collect_carried, &m);
-    if (apart) {
+    if (independent) {
         m.products = false;
         for (Op *in = m.block->first; in; in = in->next) { /* not what arrays outside are made of */
             for (int r = 0; r < in->n_regions && in->kind == op->kind; r++) {
@@ -291,7 +291,7 @@ static bool mixes(Func *func, Op *op, bool apart)
         }
     }
     block_walk(m.block, look_for_mixing, &m);
-    m.found = m.found && !(apart && has_rows_apart(&m));
+    m.found = m.found && !(independent && has_independent_rows(&m));
     axes_done(&m.axes);
     op_remove(group.parallel);
     func->n_values = n_values; /* or tables by number would grow with every look */
@@ -339,10 +339,10 @@ static int cost_below(const Func *func, const Value *value)
     bool changing = is_changed(func, op);
     if (op->n_regions || op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_DOT ||
         changing) {
-        return MAX_AGAIN + 1;
+        return MAX_RECOMPUTED + 1;
     }
     int cost = op->kind != OP_LOAD;
-    for (int i = 0; i < op->n_operands && cost <= MAX_AGAIN; i++) {
+    for (int i = 0; i < op->n_operands && cost <= MAX_RECOMPUTED; i++) {
         cost += op->operands[i] ? cost_below(func, op->operands[i]) : 0;
     }
     return cost;
@@ -358,7 +358,7 @@ static void look_outside(Op *inner, void *user)
             block = block->parent ? block->parent->parent : NULL;
         }
         if (value && !block && value->def && value->type->kind == TYPE_ARRAY &&
-            cost_below(outer->func, value) > MAX_AGAIN) {
+            cost_below(outer->func, value) > MAX_RECOMPUTED) {
             outer->wanted = value;
         }
     }

@@ -261,11 +261,12 @@ static void gather_facts(Op *op, void *user)
 static void note_walk(Splitter *s)
 {
     RowColumnSweep walk = an_row_column_sweep(&s->axes, s->block);
-    bool any = walk.class >= 0, beside = any && fuse_is_beside(s->func, &s->axes, s->block, &walk);
-    for (int i = 0; beside && i < s->n_classes; i++) {
+    bool any = walk.class >= 0,
+         fused = any && fuse_keeps_column_reductions(s->func, &s->axes, s->block, &walk);
+    for (int i = 0; fused && i < s->n_classes; i++) {
         s->walked |= s->classes[i] == walk.class ? (uint64_t)1 << i : 0;
     }
-    s->separate_sweeps = any && !beside;
+    s->separate_sweeps = any && !fused;
 }
 
 /* The least number of a value that the group makes. */

@@ -32,11 +32,11 @@ const Value *split_repeated(Splitter *s, const Op *op)
     for (int i = 0; i < op->n_operands; i++) {
         kept |= op->operands[i] ? split_seen(s, op->operands[i]) : 0;
     }
-    bool little = split_most(s, kept & ~s->stored) <= MAX_ELEMENTS && op->kind != OP_DOT;
+    bool few_elements = split_most(s, kept & ~s->stored) <= MAX_ELEMENTS && op->kind != OP_DOT;
     /* A block that has whole rows for one fold would walk all rows for another: a count of rows. */
     bool across = split_is_fold(op) && (s->stored & s->folded & ~own) &&
                   (s->stored & split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)));
-    return (s->stored & ~own) && (!little || across) ? result : NULL;
+    return (s->stored & ~own) && (!few_elements || across) ? result : NULL;
 }
 
 /* Scatters whose old elements are used are in no loop of a row. */
@@ -225,8 +225,8 @@ static const Value *chain_end(const Splitter *s, const Value *value)
  * the chain's length. What a tile of a product holds is folded where it is, and not made again. */
 const Value *split_long_chain(Splitter *s, const Op *op)
 {
-    bool again = split_is_fold(op) && !split_folds_in_epilogue(s, op);
-    for (int i = 0; again && i < op->n_operands; i++) {
+    bool refolded = split_is_fold(op) && !split_folds_in_epilogue(s, op);
+    for (int i = 0; refolded && i < op->n_operands; i++) {
         const Value *value = op->operands[i];
         if (split_folds_of(s, value) >= MAX_FOLDS || reads_below(s, value) > MAX_FOLDS) {
             return s->body ? chain_end(s, value) : value;
@@ -296,10 +296,11 @@ const Value *split_windows_across(Splitter *s, const Op *op)
     if (!gpu || op->kind != OP_REDUCE || taps_of(op) < MIN_TAPS) {
         return NULL;
     }
-    int axis = fuse_lying_axis(op->results[0]);
-    uint64_t lies = axis >= 0 ? split_class(s, op->results[0], axis) : 0;
-    uint64_t rows = split_classes_of(s, op->results[0]) & s->stored & s->folded & ~lies;
-    bool across = lies && (lies & s->stored & ~s->folded) && split_nominal(s, rows) >= MIN_ROW;
+    int axis = fuse_contiguous_axis(op->results[0]);
+    uint64_t contiguous = axis >= 0 ? split_class(s, op->results[0], axis) : 0;
+    uint64_t rows = split_classes_of(s, op->results[0]) & s->stored & s->folded & ~contiguous;
+    bool across =
+        contiguous && (contiguous & s->stored & ~s->folded) && split_nominal(s, rows) >= MIN_ROW;
     for (const Op *other = op->next; across && other; other = other->next) {
         uint64_t row = split_is_fold(other)
                            ? split_class(s, other->operands[0], (int)op_int(other, ATTR_AXIS, 0))
@@ -364,15 +365,15 @@ const Value *split_fold_across(Splitter *s, const Op *op)
     int axis = (int)op_int(op, ATTR_AXIS, 0), rank = 1;
     uint64_t along = result ? split_class(s, op->operands[0], axis) : 0;
     if (!along || (along & s->stored) || split_is_continued(s, op, result) ||
-        fuse_lying_axis(op->operands[0]) != axis) {
+        fuse_contiguous_axis(op->operands[0]) != axis) {
         return NULL;
     }
     memo_clear(s->met);
     int64_t bytes = bytes_read(s, op->operands[0], &rank);
     uint64_t rows = bytes ? rows_of_results(s, op, result) & s->stored : 0;
     int64_t run = rows ? STEP_ELEMENTS / max_i64(1, split_nominal(s, rows)) : STEP_ELEMENTS;
-    bool little = split_nominal(s, along) * bytes >= MIN_RUN_BYTES * 2;
-    return rows && little && run * bytes * 2 <= MIN_RUN_BYTES ? result : NULL;
+    bool few_elements = split_nominal(s, along) * bytes >= MIN_RUN_BYTES * 2;
+    return rows && few_elements && run * bytes * 2 <= MIN_RUN_BYTES ? result : NULL;
 }
 
 /* ---- folds in regions ---- */

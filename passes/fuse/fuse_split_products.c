@@ -48,7 +48,7 @@ bool split_sums_products(const Op *op)
 }
 
 /* Is all that the program makes of the product made of this value, too? */
-static bool stands_for(const Splitter *s, const Value *value, const Op *dot)
+static bool represents(const Splitter *s, const Value *value, const Op *dot)
 {
     const Value *own = fuse_original(s->group, value);
     const Value *product = fuse_original(s->group, dot->results[0]);
@@ -186,12 +186,12 @@ const Value *split_folded_product(Splitter *s, const Op *op)
         Type type = dot ? root->type : NULL;
         while (dot && value != root && value != dot->results[0] &&
                (value->type != type_with_dtype(s->func, type, value->type->dtype) ||
-                !stands_for(s, value, dot))) {
-            const Op *made = value->def;
-            for (int k = 0; k < made->n_operands; k++) {
+                !represents(s, value, dot))) {
+            const Op *def_op = value->def;
+            for (int k = 0; k < def_op->n_operands; k++) {
                 memo_clear(s->met);
-                if (split_search_below(s, made->operands[k], NULL, dot)) {
-                    value = made->operands[k];
+                if (split_search_below(s, def_op->operands[k], NULL, dot)) {
+                    value = def_op->operands[k];
                     break;
                 }
             }

@@ -77,7 +77,7 @@ static uint64_t reduced_set(Splitter *s, const Op *op, const Op **first)
 }
 
 /* Does another fold along the same axes need it? */
-static bool is_folded_again(Splitter *s, const Op *op, uint64_t rows)
+static bool is_refolded(Splitter *s, const Op *op, uint64_t rows)
 {
     for (const Op *other = op->next; other; other = other->next) {
         const Op *first;
@@ -123,7 +123,7 @@ static bool is_long_walk(Splitter *s, const Op *op, const Op *first)
 /* Blocks share out one axis of a launch: of `sum(a) + sum(b)` one block would walk all of b. Is the
  * fold of other axes than another one is, which no other is made of either? One of those that are
  * long stays, unless there is a short one. */
-static bool is_beside_another(Splitter *s, const Op *op, uint64_t set)
+static bool has_other_axes(Splitter *s, const Op *op, uint64_t set)
 {
     bool before = true, found = false;
     for (const Op *other = s->block->first; other && !found; other = other->next) {
@@ -138,7 +138,7 @@ static bool is_beside_another(Splitter *s, const Op *op, uint64_t set)
 /* Would a fold of the fold's results be shared by few blocks, of which each walks a long way for
  * one of them? By itself all blocks share what is folded first: of the mean of a few samples'
  * sums, say. `held`: elements that are no long way. */
-static bool few_are_folded_again(Splitter *s, const Op *op, int64_t held)
+static bool few_are_refolded(Splitter *s, const Op *op, int64_t held)
 {
     const Target *target = s->func->target;
     bool gpu = target && target->family != FAMILY_CPU;
@@ -193,17 +193,17 @@ const Value *split_under_occupied(Splitter *s, const Op *op)
         own &&
         ((split_most(s, rows) > LONG_ROW && split_nominal(s, s->stored & ~rows) < MAX_ROWS) ||
          few_would_walk(s, first, rows, cluster * LONG_ROW));
-    bool again = set && !(set & (s->stored | s->walked)) && few_would_walk(s, first, set, walk) &&
-                 is_folded_again(s, op, set);
+    bool refolded = set && !(set & (s->stored | s->walked)) &&
+                    few_would_walk(s, first, set, walk) && is_refolded(s, op, set);
     /* Each element of a row that few blocks hold would be a long reduction: of a matrix times a
      * vector that is normalized, say. By itself all blocks share the elements. */
     bool inner = set && own && !(set & (s->stored | s->walked)) && reads_rows(s, op, rows, set) &&
                  few_would_walk(s, first, rows | set, walk);
-    bool beside = set && !(set & (s->stored | s->walked)) && is_last_fold(s, op) &&
-                  is_long_walk(s, op, first) && is_beside_another(s, op, set);
-    bool few = set && !(set & (s->stored | s->walked)) && few_are_folded_again(s, op, walk);
+    bool other_axes = set && !(set & (s->stored | s->walked)) && is_last_fold(s, op) &&
+                      is_long_walk(s, op, first) && has_other_axes(s, op, set);
+    bool few = set && !(set & (s->stored | s->walked)) && few_are_refolded(s, op, walk);
     /* Another fold may be repeated, across rows: without it there are rows enough, perhaps. */
-    starves = starves || again || inner || beside || few;
+    starves = starves || refolded || inner || other_axes || few;
     starves = starves && (s->body || !stores_folds_alike(s));
     for (const Op *other = s->block->first; starves && other; other = other->next) {
         const Value *repeated = split_is_fold(other) ? split_repeated(s, other) : NULL;

@@ -168,10 +168,10 @@ static Value *moved_at(ValueAt *p, const Op *op, Value *const *indices)
 /* The axis of the gather that the op reduces its operand along; -1: of none. */
 static int reduced_axis(const ReducedAxes *axes, const Op *op)
 {
-    int64_t at = op_int(op, ATTR_AXIS, 0), lies;
+    int64_t at = op_int(op, ATTR_AXIS, 0), contiguous;
     bool reduces = op->kind == OP_REDUCE && op->n_operands == 1;
     for (int i = 0; reduces && axes && i < axes->rank; i++) {
-        if (memo_known(axes->axes, op->operands[0], i, &lies) && lies == at) {
+        if (memo_known(axes->axes, op->operands[0], i, &contiguous) && contiguous == at) {
             return i;
         }
     }

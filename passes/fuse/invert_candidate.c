@@ -28,9 +28,9 @@ static bool follow_op(InvertCandidate *c, const Op *op, int at, const int *axes)
             axis = op_axis(op, at, axes[i]);
         }
         bool reduced = axis.role == AXIS_REDUCED;
-        bool again = axis.role == AXIS_STRETCHED && !poly_is_number(result->dims[i], 1);
+        bool stretched = axis.role == AXIS_STRETCHED && !poly_is_number(result->dims[i], 1);
         moved[i] = reduced ? axes[i] : -1;
-        moved[i] = axis.role == AXIS_TIED || again ? axis.result : moved[i];
+        moved[i] = axis.role == AXIS_TIED || stretched ? axis.result : moved[i];
         c->reduces[i] = c->reduces[i] || reduced;
         reduces = reduces || reduced;
     }
@@ -67,15 +67,15 @@ static bool follow(InvertCandidate *c, const Value *value, const int *axes)
 {
     int rank = c->gather->results[0]->type->rank, all[MAX_RANK];
     int64_t known;
-    bool seen = memo_known(c->lies, value, 0, &known), new = !seen;
+    bool seen = memo_known(c->axis_of, value, 0, &known), new = !seen;
     for (int i = 0; i < rank; i++) {
-        all[i] = seen && memo_known(c->lies, value, i, &known) ? (int)known : axes[i];
+        all[i] = seen && memo_known(c->axis_of, value, i, &known) ? (int)known : axes[i];
         if (axes[i] >= 0 && all[i] >= 0 && all[i] != axes[i]) {
             return false;
         }
         new = new || all[i] < axes[i];
         all[i] = all[i] < axes[i] ? axes[i] : all[i];
-        memo_keep(c->lies, value, i, all[i]);
+        memo_keep(c->axis_of, value, i, all[i]);
         for (int k = 0; k < i; k++) {
             if (all[k] >= 0 && all[k] == all[i]) {
                 return false;

@@ -288,7 +288,7 @@ static bool build_coords(InvertCandidate *c, Builder *b, Type full)
     int along[MAX_RANK] = {0}; /* coordinates that an axis of the array takes part in */
     Dim left[MAX_RANK];
     memcpy(left, full->dims, (size_t)full->rank * sizeof *left);
-    *reduced = (ReducedAxes){.axes = c->lies, .rank = result->rank};
+    *reduced = (ReducedAxes){.axes = c->axis_of, .rank = result->rank};
     for (int i = 0; i < result->rank; i++) {
         const InverseCoord *coord = &c->inverse.coords[i];
         int axis = c->axes[i];
@@ -364,10 +364,10 @@ static void invert(Func *func, Block *block, Op *gather)
 {
     const Value *array = gather->operands[0];
     if (array->type->kind == TYPE_ARRAY && value_count_uses(func, array) == 1) {
-        Memo *lies = memo_open(func);
-        InvertCandidate c = {.func = func, .block = block, .gather = gather, .lies = lies};
+        Memo *axis_of = memo_open(func);
+        InvertCandidate c = {.func = func, .block = block, .gather = gather, .axis_of = axis_of};
         invert_one(&c);
-        memo_close(lies);
+        memo_close(axis_of);
     }
 }
 
@@ -420,10 +420,11 @@ static void look_below(Below *below, const Value *value)
  * store of its elements holds those of no other gather: it is no concatenation of pieces. */
 static bool reads_product(Func *func, Block *block, Op *gather)
 {
-    InvertCandidate c = {.func = func, .block = block, .gather = gather, .lies = memo_open(func)};
+    InvertCandidate c = {
+        .func = func, .block = block, .gather = gather, .axis_of = memo_open(func)};
     bool found = gather->operands[0]->type->kind == TYPE_ARRAY && invert_find_store(&c) &&
                  c.store->kind == OP_STORE;
-    memo_close(c.lies);
+    memo_close(c.axis_of);
     if (!found) {
         return false;
     }

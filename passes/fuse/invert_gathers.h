@@ -13,7 +13,7 @@ typedef struct InvertCandidate {
     Op *gather;
     Op *store;          /* all that is made of the gather's elements */
     int axes[MAX_RANK]; /* of the store's tensor, by axis of the gather; -1: it has one element */
-    Memo *lies;         /* by value and axis of the gather: the value's axis */
+    Memo *axis_of;      /* by value and axis of the gather: the value's axis */
     bool reduces[MAX_RANK]; /* along this axis of the gather */
     InverseMap inverse;
     ReducedAxes reduced;

@@ -318,8 +318,8 @@ static bool is_faster(const Kept *k, const Machine *rates)
     double left = reader - multiplied(k->func, rates, k->saved);
     double read =
         (double)dtype_bytes(k->read->type->dtype) * 100 / ((double)rates->memory_bytes * READ);
-    double once = writer + read * WRITTEN / 100 + (left > read ? left : read);
-    return (writer + reader) * 100 > once * MIN_GAIN;
+    double materialized = writer + read * WRITTEN / 100 + (left > read ? left : read);
+    return (writer + reader) * 100 > materialized * MIN_GAIN;
 }
 
 static Dim extent(const Value *var)
@@ -383,9 +383,9 @@ static const Value *ended(const Value *bound)
     return bound->def && bound->def->kind == OP_END ? bound->def->operands[0] : NULL;
 }
 
-static bool divides(const Value *part, const Value *whole)
+static bool divides(const Value *part, const Value *total)
 {
-    int64_t a = poly_capacity(part->type->dims[0]), b = poly_capacity(whole->type->dims[0]);
+    int64_t a = poly_capacity(part->type->dims[0]), b = poly_capacity(total->type->dims[0]);
     return a > 0 && b > 0 && b % a == 0;
 }
 

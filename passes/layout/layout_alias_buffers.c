@@ -88,7 +88,7 @@ static bool is_sync(const Op *op)
 }
 
 /* True if a barrier of all threads lies between `from` and `to`. */
-static bool meet_between(const Op *from, const Op *to)
+static bool has_barrier_between(const Op *from, const Op *to)
 {
     for (const Op *op = from->next; op && op != to; op = op->next) {
         if (is_sync(op)) {
@@ -106,10 +106,10 @@ static bool is_before(const Op *a, const Op *b)
     return a != NULL;
 }
 
-static bool meet_first(const UseSpan *span)
+static bool begins_with_barrier(const UseSpan *span)
 {
     const Op *op = span->block->first;
-    return op != span->first && (is_sync(op) || meet_between(op, span->first));
+    return op != span->first && (is_sync(op) || has_barrier_between(op, span->first));
 }
 
 static bool same_attributes(const Op *a, const Op *b)
@@ -121,13 +121,13 @@ static bool same_attributes(const Op *a, const Op *b)
 
 /* The block may be the body of a loop, where the first buffer is filled again after the last use of
  * the second one. */
-static bool take_turns(const UseSpan *a, const UseSpan *b)
+static bool can_alias(const UseSpan *a, const UseSpan *b)
 {
     bool alike =
         a->op->results[0]->type == b->op->results[0]->type && same_attributes(a->op, b->op);
     return alike && a->is_simple && b->is_simple && a->first && b->first && a->block == b->block &&
-           a->last != b->first && is_before(a->last, b->first) && meet_between(a->last, b->first) &&
-           meet_first(a);
+           a->last != b->first && is_before(a->last, b->first) &&
+           has_barrier_between(a->last, b->first) && begins_with_barrier(a);
 }
 
 void layout_alias_buffers(LayoutPass *pass, Op *launch)
@@ -139,7 +139,7 @@ void layout_alias_buffers(LayoutPass *pass, Op *launch)
         UseSpan *a = &spans.all.items[i];
         for (size_t k = 0; k < spans.all.n; k++) {
             UseSpan *b = &spans.all.items[k];
-            if (a->op && b->op && i != k && take_turns(a, b)) {
+            if (a->op && b->op && i != k && can_alias(a, b)) {
                 block_replace_uses(launch->regions[0], b->op->results[0], a->op->results[0]);
                 op_remove(b->op);
                 a->last = b->last;

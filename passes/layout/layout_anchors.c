@@ -309,13 +309,13 @@ static int64_t run_length(const int64_t *extents, int rank, int vector, int bits
 
 /* Distributes warps over rows first, so that one warp owns a whole row. Reduced axes come last,
  * because a reduction across warps goes through shared memory. */
-static void deal_warps(int rank, uint32_t reduced, int64_t warps, int64_t *room, int *split)
+static void deal_warps(int rank, uint32_t reduced, int64_t warps, int64_t *remaining, int *split)
 {
     int last = rank - 1;
     for (int i = 0; i < 2 * rank; i++) {
         int axis = i % rank + 1 < rank ? last - 1 - i % rank : last;
         if ((reduced >> axis & 1) == (uint32_t)(i >= rank)) {
-            split[axis] = (int)min_i64(warps, room[axis]);
+            split[axis] = (int)min_i64(warps, remaining[axis]);
             warps /= split[axis];
         }
     }
@@ -327,19 +327,19 @@ static void deal_warps(int rank, uint32_t reduced, int64_t warps, int64_t *room,
 static Layout coalesced(LayoutPass *pass, Type type, int64_t run, uint32_t reduced, int warps)
 {
     int rank = type->rank, last = rank - 1;
-    int64_t extents[MAX_RANK], room[MAX_RANK];
+    int64_t extents[MAX_RANK], remaining[MAX_RANK];
     int order[MAX_RANK], per_thread[MAX_RANK], lanes[MAX_RANK], split[MAX_RANK];
     layout_extents(pass, type, extents);
     int64_t more_lanes = pass->lanes;
     for (int axis = last; axis >= 0; axis--) {
         order[last - axis] = axis;
         per_thread[axis] = axis == last ? (int)run : 1;
-        room[axis] = power_of_two_at_least(extents[axis]) / per_thread[axis];
-        lanes[axis] = (int)min_i64(more_lanes, room[axis]);
-        room[axis] /= lanes[axis];
+        remaining[axis] = power_of_two_at_least(extents[axis]) / per_thread[axis];
+        lanes[axis] = (int)min_i64(more_lanes, remaining[axis]);
+        remaining[axis] /= lanes[axis];
         more_lanes /= lanes[axis];
     }
-    deal_warps(rank, reduced, down_to_power(warps), room, split);
+    deal_warps(rank, reduced, down_to_power(warps), remaining, split);
     lanes[last] *= (int)more_lanes;
     return layout_blocked(rank, extents, order, per_thread, lanes, split);
 }

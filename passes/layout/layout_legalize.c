@@ -37,12 +37,12 @@ static Value *remade(LayoutPass *pass, Builder *b, Value *value, const Layout *l
         operands[i] = spread ? remade(pass, b, operand, operand_layout(pass, op, layout)) : operand;
     }
     CloneMap map = clone_map_new(pass->func);
-    Op *again = clone_op(b, &map, op);
+    Op *copy = clone_op(b, &map, op);
     for (int i = 0; i < op->n_operands; i++) {
-        op_set_operand(again, i, operands[i]);
+        op_set_operand(copy, i, operands[i]);
     }
-    set_layout(pass, again->results[0], layout);
-    return again->results[0];
+    set_layout(pass, copy->results[0], layout);
+    return copy->results[0];
 }
 
 static Value *through_shared(LayoutPass *pass, Builder *b, const Op *at, Value *value, Type to)

@@ -17,14 +17,15 @@ enum {
     OWN_REGISTERS = 16,   /* addresses, counters, descriptors */
     FRAGMENT_PLACES = 16, /* registers into which fragments of operands are loaded */
     REGISTER_BITS = 32,
-    BESIDE_TILE = 8, /* the address of its source, and conditions */
-    BESIDE_ALL = 8,  /* what all threads have; or, where that is more, the addresses of tensors */
+    TILE_RESERVED = 8, /* the address of its source, and conditions */
+    THREAD_RESERVED =
+        8, /* what all threads have; or, where that is more, the addresses of tensors */
     ADDRESS = 2,
-    GUARDED = 1,      /* an end along an axis, and what is compared with it */
-    WIDE_BESIDE = 48, /* constants and parts of functions of f64 */
-    GROUP = 8,        /* elements that are worked on at once */
-    SURE = 2,         /* twice the counted registers are enough, whatever else is live */
-    QUOTIENTS = 4,    /* elements divided in one group; a smaller group has no branch */
+    GUARDED = 1,       /* an end along an axis, and what is compared with it */
+    F64_RESERVED = 48, /* constants and parts of functions of f64 */
+    GROUP = 8,         /* elements that are worked on at once */
+    SURE = 2,          /* twice the counted registers are enough, whatever else is live */
+    QUOTIENTS = 4,     /* elements divided in one group; a smaller group has no branch */
 };
 
 /* Where a value is made, and where it is read last, in program order; a loop around the reader but
@@ -38,8 +39,8 @@ typedef struct Lives {
     LayoutPass *pass;
     Life *of; /* by id */
     uint32_t n;
-    int now, met;    /* the last branch or barrier */
-    int64_t beside;  /* registers that the whole launch has */
+    int now, last_barrier; /* the last branch or barrier */
+    int64_t reserved;      /* registers that the whole launch has */
     int64_t places;  /* of the addresses of what is gathered */
     bool wide;       /* its elements are accessed by indices of 64 bits */
     const Op *worst; /* the op at which most registers are live */
@@ -195,7 +196,7 @@ static bool branches(LayoutPass *pass, const Op *op)
            registers_of(pass, result) >= QUOTIENTS;
 }
 
-static bool meets(LayoutPass *pass, const Op *op)
+static bool ends_reordering(LayoutPass *pass, const Op *op)
 {
     switch (op->kind) {
     case OP_BARRIER:
@@ -279,7 +280,7 @@ static int64_t at_hand(const Lives *lives, const Op *op)
         sum = GROUP;
     } else if (op->kind == OP_DIV && branches(lives->pass, op)) {
         const Life *dividend = &lives->of[op->operands[0]->id];
-        bool passes = !dividend->value || dividend->from > lives->met;
+        bool passes = !dividend->value || dividend->from > lives->last_barrier;
         sum += passes ? 2 * GROUP : 0;
     }
     return sum + (sum && lives->wide ? 2 * GROUP : 0);
@@ -309,7 +310,7 @@ static bool is_read(const Value *value)
 /* Registers of a thread during `op`, which has the number `at` in program order. */
 static int64_t wanted_at(const Lives *lives, const Op *op, int at)
 {
-    int64_t sum = lives->beside + at_hand(lives, op);
+    int64_t sum = lives->reserved + at_hand(lives, op);
     int64_t few = 0;
     bool wide = false;
     for (uint32_t id = 0; id < lives->n; id++) {
@@ -327,22 +328,22 @@ static int64_t wanted_at(const Lives *lives, const Op *op, int at)
         /* The loop-carried values are then copied a few elements at a time. */
         bool carried = op->kind == OP_YIELD && outlived(lives, op, life);
         int words = (dtype_bits(life->value->type->dtype) + REGISTER_BITS - 1) / REGISTER_BITS;
-        sum += own + (is_read(life->value) ? words * BESIDE_TILE : 0) + (carried ? GROUP : 0);
+        sum += own + (is_read(life->value) ? words * TILE_RESERVED : 0) + (carried ? GROUP : 0);
     }
-    return sum + (few > BESIDE_ALL ? few - BESIDE_ALL : 0) + (wide ? WIDE_BESIDE : 0);
+    return sum + (few > THREAD_RESERVED ? few - THREAD_RESERVED : 0) + (wide ? F64_RESERVED : 0);
 }
 
 static void find_wanted(Lives *lives, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
         int at = ++lives->now;
-        bool met = meets(lives->pass, op);
-        if (met || op->kind == OP_REDUCE) { /* its result is computed from all elements */
+        bool ends = ends_reordering(lives->pass, op);
+        if (ends || op->kind == OP_REDUCE) { /* its result is computed from all elements */
             int64_t wanted = wanted_at(lives, op, at);
             lives->worst = wanted > lives->most ? op : lives->worst;
             lives->worst_at = wanted > lives->most ? at : lives->worst_at;
             lives->most = wanted > lives->most ? wanted : lives->most;
-            lives->met = met ? at : lives->met;
+            lives->last_barrier = ends ? at : lives->last_barrier;
         }
         for (int i = 0; i < op->n_regions; i++) {
             find_wanted(lives, op->regions[i]);
@@ -360,7 +361,7 @@ static Lives lives_of(LayoutPass *pass, const Op *launch)
     return lives;
 }
 
-static void note_beside(Op *op, void *user)
+static void note_reserved(Op *op, void *user)
 {
     Lives *lives = user;
     const Type made = op->n_results ? op->results[0]->type : NULL;
@@ -368,9 +369,9 @@ static void note_beside(Op *op, void *user)
         op->kind == OP_INDEX && made->rank > 0 && dtype_bits(made->dtype) > REGISTER_BITS;
     if (op->kind == OP_LOAD || op->kind == OP_STORE) {
         const Attr *guard = op_attr(op, ATTR_GUARD);
-        lives->beside += ADDRESS;
+        lives->reserved += ADDRESS;
         for (int i = 0; guard && i < guard->n; i++) {
-            lives->beside += guard->ints[i] ? GUARDED : 0;
+            lives->reserved += guard->ints[i] ? GUARDED : 0;
         }
     }
     if (op->kind == OP_GATHER && is_held(op->results[0])) { /* each access has its own */
@@ -432,9 +433,9 @@ static int64_t blocks_of_registers(LayoutPass *pass, const Op *launch, int64_t e
 static Lives wanted_lives(LayoutPass *pass, const Op *launch)
 {
     Lives lives = lives_of(pass, launch);
-    block_walk(launch->regions[0], note_beside, &lives);
-    lives.beside = lives.beside > BESIDE_ALL ? lives.beside : BESIDE_ALL;
-    lives.beside += lives.places + pass->func->target->register_margin;
+    block_walk(launch->regions[0], note_reserved, &lives);
+    lives.reserved = lives.reserved > THREAD_RESERVED ? lives.reserved : THREAD_RESERVED;
+    lives.reserved += lives.places + pass->func->target->register_margin;
     find_wanted(&lives, launch->regions[0]);
     return lives;
 }
@@ -451,7 +452,7 @@ static bool sizes_are_given(const Func *func)
  * of them and of what every thread has. */
 static int64_t list_tiles(const Lives *lives, Text *out)
 {
-    int64_t sum = BESIDE_ALL;
+    int64_t sum = THREAD_RESERVED;
     text_add(out, "registers of a thread, by tile:");
     for (uint32_t id = 0; id < lives->n; id++) {
         const Life *life = &lives->of[id];
@@ -465,7 +466,8 @@ static int64_t list_tiles(const Lives *lives, Text *out)
             print_type(lives->pass->func, life->value->type, out);
         }
     }
-    text_printf(out, "\n%6d  addresses and counters\n%6lld  in all", BESIDE_ALL, (long long)sum);
+    text_printf(out, "\n%6d  addresses and counters\n%6lld  in all", THREAD_RESERVED,
+                (long long)sum);
     return sum;
 }
 
@@ -481,18 +483,19 @@ static void check_given(LayoutPass *pass, const Op *launch, int64_t blocks)
         return; /* layout_check_registers has looked at it */
     }
     Lives lives = wanted_lives(pass, launch);
-    int64_t room = func->target->registers_thread;
-    while (room > step && blocks_of_registers(pass, launch, round_up(room, step)) < blocks) {
-        room = (room - 1) / step * step;
+    int64_t available = func->target->registers_thread;
+    while (available > step &&
+           blocks_of_registers(pass, launch, round_up(available, step)) < blocks) {
+        available = (available - 1) / step * step;
     }
     Text table = text_new(func->arena);
     int64_t held = lives.worst ? list_tiles(&lives, &table) : 0;
-    if (held - (blocks > 1 ? 0 : BESIDE_ALL) > room) {
+    if (held - (blocks > 1 ? 0 : THREAD_RESERVED) > available) {
         Diag *diag = diag_error(
             func->diags, ERR_REGISTERS, lives.worst->span,
             "kernel %s holds %lld registers a thread at once; a thread of %s has %lld in %lld "
             "block%s of %lld threads",
-            func->name, (long long)held, func->target->name, (long long)room,
+            func->name, (long long)held, func->target->name, (long long)available,
             (long long)blocks, blocks == 1 ? "" : "s",
             (long long)layout_warps(pass, body) * pass->lanes);
         diag_note(func->diags, diag, "%s", table.data);
@@ -521,14 +524,14 @@ static void share_unit(LayoutPass *pass, Op *launch)
     Lives lives = wanted_lives(pass, launch);
     int64_t each = (lives.most + step - 1) / step * step;
     int64_t dealt = dealt_out(pass, launch);
-    int64_t room = blocks_of_registers(pass, launch, each ? each : 1);
-    if (dealt < blocks && dealt <= room && room < SURE * blocks) {
+    int64_t available = blocks_of_registers(pass, launch, each ? each : 1);
+    if (dealt < blocks && dealt <= available && available < SURE * blocks) {
         blocks = schedule_decide_int(func, "occupancy", "", dealt,
                                      "a multiprocessor gets no more of the grid's");
         op_set_int(func, launch, ATTR_OCCUPANCY, blocks);
-    } else if (room < blocks) {
+    } else if (available < blocks) {
         blocks =
-            schedule_decide_int(func, "occupancy", "", room > 1 ? room : 1,
+            schedule_decide_int(func, "occupancy", "", available > 1 ? available : 1,
                                 "a thread holds values in %lld registers at once", (long long)each);
         op_set_int(func, launch, ATTR_OCCUPANCY, blocks);
     }

@@ -326,27 +326,27 @@ static void report(const Placer *placer, const Op *launch)
     if (layout_request_retry(func, launch)) {
         /* The retry reserves the bytes that `stage` could not count: barriers, alignment, and the
          * buffers that layouts add. */
-        int64_t beside = placer->total;
+        int64_t others = placer->total;
         for (size_t i = 0; i < placer->places.n; i++) {
             const SharedPlace *place = &placer->places.items[i];
             bool staged =
                 place->op->kind == OP_SHARED && place->op->results[0]->id < placer->first_new;
-            beside -= staged ? place->bytes : 0;
+            others -= staged ? place->bytes : 0;
         }
         ResourceRetry *fit = &placer->func->retry;
-        fit->reserved_bytes = fit->reserved_bytes > beside ? fit->reserved_bytes : beside;
+        fit->reserved_bytes = fit->reserved_bytes > others ? fit->reserved_bytes : others;
     }
 }
 
 static void report_blocks(const Placer *placer, const Op *launch, int64_t blocks, int64_t each,
-                          int64_t room)
+                          int64_t available)
 {
     Func *func = placer->func;
     Diag *diag = diag_error(func->diags, ERR_SHARED_MEMORY, launch->span,
                             "%lld blocks of kernel %s need %lld bytes of shared memory; a "
                             "multiprocessor of %s has %lld",
                             (long long)blocks, func->name, (long long)(blocks * each),
-                            func->target->name, (long long)room);
+                            func->target->name, (long long)available);
     diag_note(func->diags, diag, "%s\n%10lld  reserved by the device\n%10lld  of %lld blocks",
               budget_table(placer, func->target->shared_bytes),
               (long long)func->target->shared_reserved, (long long)(blocks * each),
@@ -360,16 +360,16 @@ static void limit_blocks(const Placer *placer, Op *launch)
 {
     Func *func = placer->func;
     int64_t blocks = op_int(launch, ATTR_OCCUPANCY, 1), reserved = func->target->shared_reserved;
-    int64_t room = func->target->shared_bytes + reserved, each = placer->total + reserved;
-    if (blocks <= 1 || placer->total == 0 || blocks * each <= room) {
+    int64_t available = func->target->shared_bytes + reserved, each = placer->total + reserved;
+    if (blocks <= 1 || placer->total == 0 || blocks * each <= available) {
         return;
     }
     schedule_at_op(func, launch);
     if (schedule_user_entry(func, "occupancy", "")) {
-        report_blocks(placer, launch, blocks, each, room);
+        report_blocks(placer, launch, blocks, each, available);
     } else {
         op_set_int(func, launch, ATTR_OCCUPANCY,
-                   schedule_decide_int(func, "occupancy", "", max_i64(1, room / each),
+                   schedule_decide_int(func, "occupancy", "", max_i64(1, available / each),
                                        "a block has %lld bytes of shared memory",
                                        (long long)placer->total));
     }

@@ -8,7 +8,7 @@
 
 enum {
     LEFT_REGISTERS = 4,
-    BESIDE_REGISTERS = 26, /* measured: ptxas 12.9 and 13.0, all types and widths */
+    RESERVED_REGISTERS = 26, /* measured: ptxas 12.9 and 13.0, all types and widths */
     REGISTER_BITS = 32,
 };
 
@@ -50,7 +50,7 @@ static void find_widest(Op *op, void *user)
     int64_t lanes = (int64_t)mma_warps(unit) * pass->lanes;
     int64_t bits = instruction_columns(pass, unit, op) * unit->m * dtype_bits(unit->result) / lanes;
     bool held = op->operands[0]->type->kind != TYPE_SHARED;
-    int64_t registers = bits / REGISTER_BITS + (held ? LEFT_REGISTERS : 0) + BESIDE_REGISTERS;
+    int64_t registers = bits / REGISTER_BITS + (held ? LEFT_REGISTERS : 0) + RESERVED_REGISTERS;
     if (registers > widest->registers) {
         widest->registers = registers;
         widest->product = op;

@@ -31,54 +31,54 @@ enum {
     MAX_WARPS = 4      /* of a block, at most */
 };
 
-typedef struct Again {
+typedef struct Remat {
     Func *func;
     RowDims rows;
     CloneMap now;  /* values computed since the last reduction across the cluster */
     CloneMap kept; /* of loads, the latest `remat` */
-} Again;
+} Remat;
 
-static bool is_older(const Value *value, const Op *meeting)
+static bool is_older(const Value *value, const Op *barrier)
 {
     for (const Op *op = value->def; op; op = op->next) {
-        if (op == meeting) {
+        if (op == barrier) {
             return true;
         }
     }
     return false;
 }
 
-static Value *made_again(Again *again, Builder *at, Value *value, const Op *meeting)
+static Value *rematerialized(Remat *remat, Builder *at, Value *value, const Op *barrier)
 {
     Op *op = value->def;
     bool constant = op && op->kind == OP_CONST;
-    if (!op || constant || !an_along_rows(&again->rows, value) || !is_older(value, meeting) ||
-        !an_made_again(&again->rows, value)) {
+    if (!op || constant || !an_along_rows(&remat->rows, value) || !is_older(value, barrier) ||
+        !an_is_rematerializable(&remat->rows, value)) {
         return value;
     }
-    Value *known = clone_get(&again->now, value);
+    Value *known = clone_get(&remat->now, value);
     if (known != value) {
         return known;
     }
     if (op->kind == OP_REMAT) {
-        known = made_again(again, at, op->operands[0], meeting);
-        clone_map_value(&again->now, value, known);
+        known = rematerialized(remat, at, op->operands[0], barrier);
+        clone_map_value(&remat->now, value, known);
         return known;
     }
     if (op->kind == OP_LOAD) {
-        Value *from = clone_get(&again->kept, value);
+        Value *from = clone_get(&remat->kept, value);
         known = build_op(at, OP_REMAT, 1, &from, 1, &value->type, 0)->results[0];
-        clone_map_value(&again->kept, value, known);
-        clone_map_value(&again->now, value, known);
+        clone_map_value(&remat->kept, value, known);
+        clone_map_value(&remat->now, value, known);
         return known;
     }
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operands[i]) {
-            made_again(again, at, op->operands[i], meeting);
+            rematerialized(remat, at, op->operands[i], barrier);
         }
     }
     at->span = op->span;
-    return clone_op(at, &again->now, op)->results[0];
+    return clone_op(at, &remat->now, op)->results[0];
 }
 
 /* True if no other op up to this one uses the value. */
@@ -129,23 +129,23 @@ static void rewrite(Func *func, const Op *launch)
 {
     Block *block = launch->regions[0];
     bool cluster = op_int(launch, ATTR_CLUSTER, 1) > 1;
-    const Op *meeting = NULL;
+    const Op *barrier = NULL;
     if (cluster) {
         /* Otherwise the operand of the later reduction would be recomputed between the two. */
-        meet_reductions(func, block);
+        combine_reductions(func, block);
     }
-    Again again = {.func = func, .rows = an_row_dims(block), .kept = clone_map_new(func)};
+    Remat remat = {.func = func, .rows = an_row_dims(block), .kept = clone_map_new(func)};
     for (Op *op = block->first; op; op = op->next) {
-        for (int i = 0; i < op->n_operands && meeting; i++) {
+        for (int i = 0; i < op->n_operands && barrier; i++) {
             Builder at = build_before(func, op);
             if (op->operands[i]) {
-                op_set_operand(op, i, made_again(&again, &at, op->operands[i], meeting));
+                op_set_operand(op, i, rematerialized(&remat, &at, op->operands[i], barrier));
             }
         }
         if (op->kind == OP_CLUSTER_REDUCE || (!cluster && compares_pairs(func, op) &&
                                               holds_many(func, launch, op->operands[0]->type))) {
-            meeting = op;
-            again.now = clone_map_new(func);
+            barrier = op;
+            remat.now = clone_map_new(func);
         }
     }
 }

@@ -90,7 +90,7 @@ static Type strip_type(const StripMine *mine, Type type)
 }
 
 /* Recomputing constants and broadcasts costs less than moving their registers. */
-static bool is_made_again(const Value *value)
+static bool is_recomputed(const Value *value)
 {
     const Op *def = value->def;
     return def && (def->kind == OP_CONST || def->kind == OP_INDEX ||
@@ -109,7 +109,7 @@ static void find_carried(StripMine *mine)
             for (size_t k = 0; before && k < mine->carried.n; k++) {
                 before = mine->carried.items[k] != value;
             }
-            if (before && !is_made_again(value)) {
+            if (before && !is_recomputed(value)) {
                 ARENA_PUSH(mine->func->arena, &mine->carried, value);
             }
         }
@@ -156,7 +156,7 @@ static void clone_strip(StripMine *mine, Builder *b, const Op *op)
 {
     for (int i = 0; i < op->n_operands; i++) {
         Value *value = op->operands[i];
-        bool again = value && type_is_tile(value->type) && is_made_again(value) &&
+        bool again = value && type_is_tile(value->type) && is_recomputed(value) &&
                      strip_type_is_along(value->type, mine->range) &&
                      clone_get(&mine->map, value) == value;
         if (again) {
@@ -208,7 +208,8 @@ static Op *open_loop(StripMine *mine, Builder *b)
         inits[i] = mine->carried.items[i];
     }
     inits[n] = build_int(b, type_scalar(mine->func, DT_I32), 0);
-    Op *loop = build_for(b, mine->range->whole, mine->width, range->name, lo, hi, n + 1, inits);
+    Op *loop =
+        build_for(b, mine->range->axis_extent, mine->width, range->name, lo, hi, n + 1, inits);
     Value **args = loop->regions[0]->args;
     mine->counter = args[n + 1];
     mine->map = clone_map_new(mine->func);

@@ -425,9 +425,9 @@ static bool is_unbounded(const Op *loop, const DimVar *range)
 {
     const Op *size = value_def_of_kind(for_hi(loop), OP_SIZE);
     bool whole = value_is_const(for_lo(loop), 0) && size &&
-                 op_attr(size, ATTR_DIM)->dims[0] == range->whole;
+                 op_attr(size, ATTR_DIM)->dims[0] == range->axis_extent;
     int64_t extent;
-    bool number = value_is_const(for_lo(loop), 0) && poly_is_const(range->whole, &extent) &&
+    bool number = value_is_const(for_lo(loop), 0) && poly_is_const(range->axis_extent, &extent) &&
                   value_is_const(for_hi(loop), (double)extent);
     return whole || number || op_int(loop, ATTR_PART, 0);
 }

@@ -28,7 +28,7 @@ static bool index_needs_guard(Func *func, const Value *memory, int axis, const V
     }
     if (index->type->kind == TYPE_RANGE) {
         const DimVar *range = poly_as_range(index->type->dims[0]);
-        return !range_is_full(range) || range->whole != memory->type->dims[axis];
+        return !range_is_full(range) || range->axis_extent != memory->type->dims[axis];
     }
     return !an_index_inside(func, index, memory->type->dims[axis]);
 }

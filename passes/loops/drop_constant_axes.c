@@ -51,7 +51,7 @@ static bool is_constant_along(const Value *value, int axis)
 {
     int64_t run = poly_capacity(value->type->dims[axis]) != 1 ? an_constant_run(value, axis) : 1;
     const DimVar *range = poly_as_range(value->type->dims[axis]);
-    return run == 0 || (run > 1 && range && an_lies_in_run(range, run));
+    return run == 0 || (run > 1 && range && an_is_within_run(range, run));
 }
 
 /* The gather without the axes along which its elements are equal, and these axes. */

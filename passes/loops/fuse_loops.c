@@ -210,7 +210,7 @@ static bool is_only_read(const Func *func, const Block *block, const Value *memo
 }
 
 /* The same op, of memory that is only read, earlier in the block. */
-static const Op *said_before(const Func *func, const Block *block, const Op *op)
+static const Op *is_reported(const Func *func, const Block *block, const Op *op)
 {
     bool tells = op->n_results == 1 && op->n_regions == 0 && op_has(op, TRAIT_PURE);
     for (int i = 0; i < op->n_operands && tells; i++) {
@@ -231,7 +231,7 @@ static void append_body(const Merge *m, const Block *from, CloneMap *map)
     Builder b = build_before(m->func, body->last);
     for (const Op *op = from->first; op != from->last; op = op->next) {
         Op *copy = clone_op(&b, map, op);
-        const Op *same = said_before(m->func, body, copy);
+        const Op *same = is_reported(m->func, body, copy);
         if (same) {
             clone_map_value(map, op->results[0], same->results[0]);
             op_remove(copy);

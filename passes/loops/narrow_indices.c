@@ -43,7 +43,7 @@ static bool is_narrow(const Value *value)
     switch (op->kind) {
     case OP_INDEX:
     case OP_START:
-    case OP_END: return fits(poly_as_range(op->operands[0]->type->dims[0])->whole);
+    case OP_END: return fits(poly_as_range(op->operands[0]->type->dims[0])->axis_extent);
     case OP_SIZE: return fits(op_attr(op, ATTR_DIM)->dims[0]);
     case OP_CONST:
         return op_attr(op, ATTR_VALUE)->i < INT32_MAX && op_attr(op, ATTR_VALUE)->i > INT32_MIN;

@@ -146,7 +146,7 @@ static Value *spread(Builder *b, Value *value, Type like)
 }
 
 /* The best pair of all threads. `values` where a thread found nothing are the identity element. */
-static void meet(Builder *b, const Op *fold, Value *values, Value *places, Value **out)
+static void combine_threads(Builder *b, const Op *fold, Value *values, Value *places, Value **out)
 {
     const char *extreme = op_word(fold, ATTR_ARG);
     int axis = (int)op_int(fold, ATTR_AXIS, 0);
@@ -204,7 +204,7 @@ void defer_extreme(Defer *d, int i, const Op *fold)
         mark[k] = reduce_neutral_tile(&before, "sum", loop->results[i + k]->type);
         func_replace_uses(func, loop->results[i + k], mark[k]);
     }
-    meet(&after, fold, loop->results[i], loop->results[i + 1], out);
+    combine_threads(&after, fold, loop->results[i], loop->results[i + 1], out);
     for (int k = 0; k < 2; k++) {
         func_replace_uses(func, mark[k], out[k]);
     }

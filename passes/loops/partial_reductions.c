@@ -88,11 +88,11 @@ typedef struct Chain {
 
 static Chain chain_to(const Defer *d, const Op *last)
 {
-    int64_t room = MAX_REGISTERS - d->registers;
+    int64_t available = MAX_REGISTERS - d->registers;
     Chain chain = {.registers = INT64_MAX};
     for (const Op *op = last; op && chain.n < MAX_RANK; op = reduced_before(d, op)) {
         int64_t registers = defer_registers(d, op->operands[0]->type);
-        if (registers > room) {
+        if (registers > available) {
             break;
         }
         chain.ops[chain.n++] = op;
@@ -183,9 +183,9 @@ static void defer_in(Op *op, void *user)
     if (op->kind != OP_FOR || op_enclosing(op, OP_ROLES)) {
         return;
     }
-    bool once = poly_is_const(op_attr(op, ATTR_DIMS)->dims[0], &extent) &&
-                extent <= op_attr(op, ATTR_STEPS)->ints[0];
-    for (int i = 0; !once && i + 1 < op->n_results; i++) {
+    bool single_trip = poly_is_const(op_attr(op, ATTR_DIMS)->dims[0], &extent) &&
+                       extent <= op_attr(op, ATTR_STEPS)->ints[0];
+    for (int i = 0; !single_trip && i + 1 < op->n_results; i++) {
         const Op *fold = defer_carried_extreme(&d, i);
         int64_t registers = fold ? defer_registers(&d, fold->operands[0]->type) +
                                        defer_registers(&d, fold->operands[1]->type)
@@ -198,7 +198,7 @@ static void defer_in(Op *op, void *user)
     for (int i = 0; i < op->n_results; i++) {
         const Op *reduce = carried_reduce(&d, i);
         bool on = reduce && is_reduced_on(&d, i, op_word(reduce, ATTR_FN));
-        Chain chain = reduce && (!once || on) ? chain_to(&d, reduce) : (Chain){0};
+        Chain chain = reduce && (!single_trip || on) ? chain_to(&d, reduce) : (Chain){0};
         if (chain.n) {
             d.registers += chain.registers;
             defer(&d, i, &chain, on);
@@ -218,7 +218,7 @@ static void defer_inside(Func *func, const Block *block)
 }
 
 /* Inner loops only, a second time: a walk lets each loop take a limited number of registers. */
-static void defer_again(Op *op, void *user)
+static void defer_repeated(Op *op, void *user)
 {
     if (op->kind == OP_FOR && op_enclosing(op, OP_FOR)) {
         defer_in(op, user);
@@ -231,6 +231,6 @@ void pass_partial_reductions(Func *func)
         return;
     }
     defer_inside(func, func->body);
-    func_walk(func, defer_again, func); /* reductions that outer loops left */
+    func_walk(func, defer_repeated, func); /* reductions that outer loops left */
     func_remove_dead(func);
 }

@@ -149,7 +149,7 @@ static void find_masks(Peel *p, Builder *b)
 
 static Value *loop_end(const Peel *p, Builder *b)
 {
-    Value *whole = build_size(b, p->range->whole);
+    Value *whole = build_size(b, p->range->axis_extent);
     return build_binary(b, OP_MIN, for_hi(p->loop), whole);
 }
 
@@ -266,19 +266,19 @@ static bool find_made(const Peel *p, Memo *seen, const Value *operand, int depth
         return false; /* where it was seen: or the search would have ended */
     }
     memo_keep(seen, operand, depth, 1);
-    bool made = op->kind == OP_DOT;
-    for (int i = 0; i < op->n_operands && op_has(op, TRAIT_ELEMENTWISE) && !made; i++) {
-        made = find_made(p, seen, op->operands[i], depth + 1);
+    bool dot_value = op->kind == OP_DOT;
+    for (int i = 0; i < op->n_operands && op_has(op, TRAIT_ELEMENTWISE) && !dot_value; i++) {
+        dot_value = find_made(p, seen, op->operands[i], depth + 1);
     }
-    return made;
+    return dot_value;
 }
 
 static bool is_made(const Peel *p, const Value *operand)
 {
     Memo *seen = memo_open(p->func);
-    bool made = find_made(p, seen, operand, 0);
+    bool dot_value = find_made(p, seen, operand, 0);
     memo_close(seen);
-    return made;
+    return dot_value;
 }
 
 /* Reductions need padding with the identity element, and so do dots of values computed along the

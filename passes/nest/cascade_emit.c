@@ -328,11 +328,11 @@ static const char *loop_name(Cascade *c, int at)
     if (!var || !var->name) {
         return at == c->nest.column ? "column" : "row";
     }
-    bool again = false;
+    bool repeated = false;
     for (int i = 0; i < at; i++) {
-        again = again || c->nest.loops[i].extent == extent;
+        repeated = repeated || c->nest.loops[i].extent == extent;
     }
-    return again ? arena_printf(c->nest.func->arena, "%s%d", var->name, at + 1) : var->name;
+    return repeated ? arena_printf(c->nest.func->arena, "%s%d", var->name, at + 1) : var->name;
 }
 
 static void build_nest(Emitter *e, Op *before)

@@ -162,7 +162,7 @@ static bool is_step(const Cascade *c, const Op *op, const Value *term)
 }
 
 /* Is the factor a number near 1, or made of the sums themselves, by which they are normalized? */
-static bool is_near_one(const Cascade *c, const Value *factor)
+static bool is_close_to_one(const Cascade *c, const Value *factor)
 {
     const Attr *number = value_const(value_unstretched(factor));
     return number ? number->f >= 0.125 && number->f <= 8 : nest_depends(&c->nest, factor);
@@ -174,15 +174,15 @@ static bool is_near_one(const Cascade *c, const Value *factor)
 static bool stays_in_range(const Cascade *c, const CascadeFold *fold)
 {
     int operand, n_moved = 0, n_kept = 0;
-    bool near_one = true;
+    bool close_to_one = true;
     for (int i = 0; i < fold->n_path; i++) {
         const Op *step = fold->path[i];
         bool moved = step->kind != OP_SELECT && cascade_leaves_sum(c, step, &operand);
-        near_one = near_one && (!moved || is_near_one(c, step->operands[operand]));
+        close_to_one = close_to_one && (!moved || is_close_to_one(c, step->operands[operand]));
         n_moved += moved;
         n_kept += step->kind == OP_MUL && !moved;
         if (step->kind == OP_CAST && step->results[0]->type->dtype == DT_F16 && n_moved &&
-            (n_kept || !near_one || !c->max)) {
+            (n_kept || !close_to_one || !c->max)) {
             return false;
         }
     }

@@ -90,7 +90,7 @@ static bool stays_in_nest(const Cascade *c)
     return c->max || c->separated || !c->leaves;
 }
 
-typedef enum Outcome { OUTCOME_NONE, OUTCOME_AGAIN, OUTCOME_DONE } Outcome;
+typedef enum Outcome { OUTCOME_NONE, OUTCOME_RETRY, OUTCOME_DONE } Outcome;
 
 /* Finds the nest of a maximum, or, of a product, of the sums of its operand on this side. */
 static bool find_nest(Cascade *c, Func *func, Op *op, int side, bool separated, bool partners)
@@ -119,13 +119,13 @@ static Outcome cascade_once(Func *func, Op *op, int side, bool separated)
     Outcome outcome = OUTCOME_NONE;
     bool found = separated && op->kind == OP_DOT && find_nest(c, func, op, side, true, true);
     if (found || find_nest(c, func, op, side, separated, false)) {
-        outcome = OUTCOME_AGAIN;
+        outcome = OUTCOME_RETRY;
         if (c->leaves) {
             cascade_store_leaving(c);
         } else if (c->nest.fixed) {
             fix_size(func, c->nest.fixed, size_if_fixed(c->nest.fixed));
         } else {
-            c->nest.near = cascade_is_rounded(c);
+            c->nest.approximates = cascade_is_rounded(c);
             cascade_emit(c, false);
             for (int i = 0; i < c->n_stores; i++) {
                 op_remove(c->stores[i]);
@@ -193,8 +193,8 @@ static bool cascade_all(Func *func, OpKind kind, bool separated)
         Outcome outcome = OUTCOME_NONE;
         next = op->next;
         for (int side = 0; side < (kind == OP_DOT ? 2 : 1) && outcome != OUTCOME_DONE; side++) {
-            outcome = OUTCOME_AGAIN;
-            for (int i = 0; i < MAX_ROUNDS && op->kind == kind && outcome == OUTCOME_AGAIN; i++) {
+            outcome = OUTCOME_RETRY;
+            for (int i = 0; i < MAX_ROUNDS && op->kind == kind && outcome == OUTCOME_RETRY; i++) {
                 outcome = cascade_once(func, op, side, separated);
                 changed = changed || outcome != OUTCOME_NONE;
             }

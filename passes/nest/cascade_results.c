@@ -212,16 +212,16 @@ typedef struct Loads {
     Memo *known;
     const Value *tensor;
     int depth;
-    bool round;
+    bool all_round;
 } Loads;
 
 static void see_load(Op *op, void *user)
 {
     Loads *loads = user;
     bool reads = op->kind != OP_STORE && op->n_regions == 0 && op_reads(op, loads->tensor);
-    if (reads && loads->round) {
-        loads->round = op->kind == OP_LOAD &&
-                       rounds(loads->c, loads->known, op->results[0], loads->depth + 1);
+    if (reads && loads->all_round) {
+        loads->all_round =
+            op->kind == OP_LOAD && rounds(loads->c, loads->known, op->results[0], loads->depth + 1);
     }
 }
 
@@ -235,7 +235,7 @@ static bool loads_round(const Cascade *c, Memo *known, const Op *store, int dept
     if (narrow) {
         func_walk(c->nest.func, see_load, &loads);
     }
-    return loads.round;
+    return loads.all_round;
 }
 
 static bool rounds(const Cascade *c, Memo *known, const Value *value, int depth)

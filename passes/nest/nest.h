@@ -58,7 +58,7 @@ typedef struct Nest {
     NestLoop loops[MAX_RANK + 1];
     int n_loops;
     int column;      /* the loop that reduces */
-    bool near;       /* functions may be approximated: all results are rounded to 16 bits */
+    bool approximates; /* functions may be approximated: all results are rounded to 16 bits */
     bool dry;        /* nothing is built: only whether it can be */
     DimVar *fixed;   /* a size that a tile holds whole and the facts fix; NULL: none */
     int n_products;  /* in the loop */
@@ -69,18 +69,18 @@ typedef struct Nest {
     Op *latest;      /* of the ops whose results are read from memory, the last one; NULL: none */
 } Nest;
 
-typedef struct NestMade {
+typedef struct NestValue {
     Value *value;
     NestAxes axes;
     Value *by;
-} NestMade;
+} NestValue;
 
 /* One block of the nest: what has been computed in it. */
 typedef struct NestScope {
     Nest *nest;
     Builder b;
     struct {
-        NestMade *items;
+        NestValue *items;
         size_t n, cap;
     } made;
     int depth; /* of ops that are being computed */

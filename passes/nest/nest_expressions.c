@@ -23,7 +23,7 @@ bool nest_is_free(const Op *op)
            (op_moves_axes(op) && literal_of(op->results[0])) || nest_is_exact_twin(op);
 }
 
-const Op *nest_maker(const Value *value)
+const Op *nest_def(const Value *value)
 {
     while (value->def && value->def->kind == OP_BROADCAST) {
         value = value->def->operands[0];
@@ -98,9 +98,9 @@ static int whole_operand(const Op *op, Type type)
             covered = covered || covers(op->operands[k], type->dims[type->rank - 1 - i], i);
         }
         for (int k = 0; k < op->n_operands && !covered; k++) {
-            const Op *maker = nest_maker(op->operands[k]);
+            const Op *def_op = nest_def(op->operands[k]);
             bool scalar = is_literal(op->operands[k]) ||
-                          type_is_scalar(maker ? maker->results[0]->type : op->operands[k]->type);
+                          type_is_scalar(def_op ? def_op->results[0]->type : op->operands[k]->type);
             whole = scalar ? k : whole;
         }
         whole = covered || whole >= 0 ? whole : -2;
@@ -219,7 +219,7 @@ static NestExpr changed_axis(NestWriter *w, const Op *op, const char *at)
     if (drops_first && without_leading(op->operands[0], 1)) {
         return w->exprs[op->operands[0]->id];
     }
-    if (nest_maker(op->operands[0]) != op->operands[0]->def) {
+    if (nest_def(op->operands[0]) != op->operands[0]->def) {
         nest_refuse(w, NEST_REASON_BROADCAST, op);
     }
     int axis = (int)op_int(op, ATTR_AXIS, 0);
@@ -237,7 +237,7 @@ static NestExpr changed_axis(NestWriter *w, const Op *op, const char *at)
 static NestExpr permute(NestWriter *w, const Op *op)
 {
     const Attr *perm = op_attr(op, ATTR_PERM);
-    if (nest_maker(op->operands[0]) != op->operands[0]->def) {
+    if (nest_def(op->operands[0]) != op->operands[0]->def) {
         nest_refuse(w, NEST_REASON_BROADCAST, op);
     }
     bool swaps = perm->n >= 2;
@@ -420,10 +420,10 @@ static void find_argument(Expansion *e, const Op *op)
 {
     for (int i = 0; i < op->n_operands; i++) {
         Value *value = op->operands[i];
-        const Op *maker = nest_maker(value);
-        if (is_part(e, maker)) {
-            find_argument(e, maker);
-        } else if (!maker || maker->kind != OP_CONST) {
+        const Op *def_op = nest_def(value);
+        if (is_part(e, def_op)) {
+            find_argument(e, def_op);
+        } else if (!def_op || def_op->kind != OP_CONST) {
             e->whole = e->whole && (!e->of || e->of == value);
             e->of = value;
         }

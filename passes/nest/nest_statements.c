@@ -37,12 +37,12 @@ static bool is_pending(const NestWriter *w, const Value *value)
 /* A product that is added would become a fused multiply-add. */
 static bool would_fuse(const Op *op, int at)
 {
-    const Op *maker = op->operands[at] ? nest_maker(op->operands[at]) : NULL;
+    const Op *def_op = op->operands[at] ? nest_def(op->operands[at]) : NULL;
     bool adds = op->kind == OP_ADD || op->kind == OP_SUB || (op->kind == OP_FMA && at == 2);
-    while (maker && maker->kind == OP_NEG) {
-        maker = nest_maker(maker->operands[0]);
+    while (def_op && def_op->kind == OP_NEG) {
+        def_op = nest_def(def_op->operands[0]);
     }
-    return adds && maker && maker->kind == OP_MUL;
+    return adds && def_op && def_op->kind == OP_MUL;
 }
 
 /* Takes the operands that wait: they are the last ones, in this order, or all become statements. */

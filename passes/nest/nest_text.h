@@ -97,7 +97,7 @@ bool nest_is_free(const Op *op);
 /* Is it the exact value next to an approximation, which the function of the library computes? */
 bool nest_is_exact_twin(const Op *op);
 /* The op that computes the value, without what only stretches it. */
-const Op *nest_maker(const Value *value);
+const Op *nest_def(const Value *value);
 /* The function whose expansion ends with this op (ATTR_EXPANDED); NULL: none does. */
 const char *nest_function(NestWriter *w, const Op *op, Value **of);
 

@@ -96,7 +96,7 @@ static bool axes_alike(const NestAxes *a, const NestAxes *b, int rank)
 
 void nest_define(NestScope *s, Value *value, const NestAxes *axes, Value *by)
 {
-    NestMade made = {value, *axes, by};
+    NestValue made = {value, *axes, by};
     ARENA_PUSH(s->nest->func->arena, &s->made, made);
 }
 
@@ -123,13 +123,13 @@ static Value *with_axes(NestScope *s, Value *by, const NestAxes *from, const Nes
 static Value *find_made(NestScope *s, const Value *value, const NestAxes *axes)
 {
     for (size_t i = s->made.n; i-- > 0;) {
-        const NestMade *made = &s->made.items[i];
+        const NestValue *made = &s->made.items[i];
         if (made->value == value && axes_equal(&made->axes, axes, value->type->rank)) {
             return made->by;
         }
     }
     for (size_t i = s->made.n; i-- > 0;) {
-        const NestMade *made = &s->made.items[i];
+        const NestValue *made = &s->made.items[i];
         if (made->value == value && made->by != s->nest->none &&
             axes_alike(&made->axes, axes, value->type->rank)) {
             return with_axes(s, made->by, &made->axes, axes, value->type->rank);
@@ -392,10 +392,10 @@ static Value *nest_elementwise(NestScope *s, const Op *op, const NestAxes *axes)
         return op->results[0];
     }
     Value *result = built_alike(s, op, operands, nest_type(nest, op->results[0]->type, axes));
-    bool near = op->kind == OP_NAMED && nest->near &&
-                named_function(op_word(op, ATTR_FN))->share > 0 &&
-                (is_product(nest, op->operands[0]) || nest_depends(nest, op->operands[0]));
-    if (near) {
+    bool approximates = op->kind == OP_NAMED && nest->approximates &&
+                        named_function(op_word(op, ATTR_FN))->share > 0 &&
+                        (is_product(nest, op->operands[0]) || nest_depends(nest, op->operands[0]));
+    if (approximates) {
         result->def->attrs =
             arena_copy(nest->func->arena, op->attrs, sizeof *op->attrs * op->n_attrs);
         op_set_int(nest->func, result->def, ATTR_NEAR, 1);

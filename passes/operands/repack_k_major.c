@@ -41,7 +41,7 @@ static const MatrixInstr *unit_along_k(const Func *func, const Op *dot)
 }
 
 /* Along k, or so that threads can read it for the unit; in rows that the copy engine walks? */
-static bool lies_well(const RepackOperand *operand, const MatrixInstr *unit)
+static bool is_k_major(const RepackOperand *operand, const MatrixInstr *unit)
 {
     Access access = op_access(operand->load, 0);
     bool read = operand->side == 0 && mma_can_read_a(unit) && operand->k == access.n - 2;
@@ -61,7 +61,7 @@ static void find_operands(Op *op, void *user)
     RepackProblem problem = {.dot = op, .way = REPACK_WARPS};
     bool badly[2] = {false, false};
     for (int side = 0; known && side < 2; side++) {
-        badly[side] = !lies_well(&sides[side], unit);
+        badly[side] = !is_k_major(&sides[side], unit);
         if (badly[side]) {
             problem.tensors[problem.n++] = sides[side].load->operands[0]->type;
         }

@@ -85,7 +85,7 @@ static int axis_of_source(const Value *value, int at)
 }
 
 /* Would the engine take it if its rows were longer? Its own limits are those of `stage`. */
-static bool lies_badly(const Func *func, const Op *load)
+static bool is_misaligned(const Func *func, const Op *load)
 {
     Access access = op_access(load, 0);
     const Value *memory = access.memory, *last = access.indices[access.n - 1];
@@ -140,7 +140,7 @@ static bool is_permuted(const Func *func, const Op *dot, int side, Operand *oper
 }
 
 /* Do rows begin at multiples of 4 bytes, so that threads can copy pieces for later steps? */
-static bool lies_for_threads(const Func *func, const Op *load)
+static bool suits_threads(const Func *func, const Op *load)
 {
     enum { PIECE = 4 };
     Access access = op_access(load, 0);
@@ -160,9 +160,9 @@ static void find_operands(Op *op, void *user)
             operand.load && (operand.load->kind == OP_LOAD || operand.load->kind == OP_GATHER);
         operand.permuted = reads && is_permuted(p->func, op, side, &operand);
         bool badly = reads && !operand.permuted && operand.load->kind == OP_LOAD &&
-                     lies_badly(p->func, operand.load);
+                     is_misaligned(p->func, operand.load);
         if (operand.permuted || badly) {
-            bool pieces = badly && lies_for_threads(p->func, operand.load);
+            bool pieces = badly && suits_threads(p->func, operand.load);
             bool threads = operand.load->results[0]->type->dtype == DT_F32;
             if (threads) {
                 problem.way = REPACK_THREADS;
@@ -240,7 +240,7 @@ static bool was_permuted(const Pitcher *p, size_t nth)
 }
 
 /* Do the user's lines leave tiles to the copy engine? */
-static bool engine_brings(Func *func)
+static bool is_tma_loaded(Func *func)
 {
     const ScheduleEntry *copy = schedule_user_entry(func, "copy", ""),
                         *unit = schedule_user_entry(func, "instruction", "");
@@ -250,7 +250,7 @@ static bool engine_brings(Func *func)
 }
 
 /* `permuted`: a copy that is made, or none where none pays, is of another order of axes. */
-static RepackReasons reasons(bool brings, bool permuted)
+static RepackReasons reasons(bool loads_by_tma, bool permuted)
 {
     static const RepackReasons order = {
         .pays = "an operand is gathered, or contiguous along no axis of its product: a copy as the "
@@ -265,7 +265,7 @@ static RepackReasons reasons(bool brings, bool permuted)
         .unknown = "rows may be multiples of 16 bytes: what is not known does not ask for a copy",
     };
     static const char *const NONE = "the copy engine brings no tiles here";
-    if (!brings) {
+    if (!loads_by_tma) {
         return (RepackReasons){NONE, NONE, NONE};
     }
     return permuted ? order : rows;
@@ -278,17 +278,17 @@ void pass_repack_pitched(Func *func)
         return;
     }
     func_walk(func, find_operands, &p);
-    bool brings = engine_brings(func), permuted = false;
+    bool loads_by_tma = is_tma_loaded(func), permuted = false;
     RepackDecision decision = {.any = false};
     for (size_t i = 0; i < p.operands.n; i++) {
-        p.operands.items[i].copy.pays = p.operands.items[i].copy.pays && brings;
+        p.operands.items[i].copy.pays = p.operands.items[i].copy.pays && loads_by_tma;
         an_repack_consider(&decision, &p.operands.items[i].copy);
     }
     for (size_t i = 0; i < p.operands.n; i++) {
         const Operand *operand = &p.operands.items[i];
         permuted |= operand->permuted && (operand->copy.pays || !decision.pays);
     }
-    RepackReasons why = reasons(brings, permuted);
+    RepackReasons why = reasons(loads_by_tma, permuted);
     an_repack_decide(func, "repack_pitched", &why, &decision);
     for (size_t i = 0; i < p.operands.n; i++) {
         const Operand *operand = &p.operands.items[i];

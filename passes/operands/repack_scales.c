@@ -130,7 +130,7 @@ static Value *sampled(Sampler *s, Value *value, int axis)
 /* ---- which scales ---- */
 
 /* True if the scales of a k step are contiguous in memory. */
-static bool lies_in_rows(const Value *factor, int along_k)
+static bool is_in_rows(const Value *factor, int along_k)
 {
     const Op *op = factor->def;
     while (op && op->kind == OP_CAST) {
@@ -150,7 +150,7 @@ static void find_scales(Op *op, void *user)
     FactorSide *side = &found.sides[1];
     int64_t run = side->factor ? an_constant_run(side->factor, side->along_k) : 0;
     if (run <= 1 || an_constant_run(side->factor, 1 - side->along_k) != 1 ||
-        lies_in_rows(side->factor, side->along_k)) {
+        is_in_rows(side->factor, side->along_k)) {
         return;
     }
     double copied = cost_copy_each(r->func->target->machine, COPIED) / (double)run;

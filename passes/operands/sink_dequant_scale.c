@@ -48,8 +48,8 @@ static Value *range_of(const Value *index, Dim extent)
     while (op && op->kind == OP_CAST) {
         op = op->operands[0]->def;
     }
-    bool counts =
-        op && op->kind == OP_INDEX && poly_as_range(op->results[0]->type->dims[0])->whole == extent;
+    bool counts = op && op->kind == OP_INDEX &&
+                  poly_as_range(op->results[0]->type->dims[0])->axis_extent == extent;
     return counts ? op->operands[0] : NULL;
 }
 

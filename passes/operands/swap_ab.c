@@ -185,7 +185,7 @@ static const MatrixInstr *unit_for(const Func *func, const Op *dot)
 }
 
 /* Does the unit take the right operand where k is contiguous alone, which it is in the left one? */
-static bool lies_swapped(const MatrixInstr *unit, const Op *dot)
+static bool is_swapped(const MatrixInstr *unit, const Op *dot)
 {
     bool turned[2];
     bool loads = load_of(dot->operands[0], &turned[0]) && load_of(dot->operands[1], &turned[1]);
@@ -234,8 +234,8 @@ void pass_swap_ab(Func *func)
     if (may && !unit) {
         unit = widens = unit_that_widens(func, dot);
     }
-    bool lies = unit && lies_swapped(unit, dot);
-    if (!unit || (unit->smem_k_major_only && !lies) || !is_alone(&s) ||
+    bool is_transposed = unit && is_swapped(unit, dot);
+    if (!unit || (unit->smem_k_major_only && !is_transposed) || !is_alone(&s) ||
         !measure(func, dot, &plain, &swapped)) {
         return;
     }
@@ -245,8 +245,8 @@ void pass_swap_ab(Func *func)
     }
     plain.epilogue_ops = s.ops;
     swapped.epilogue_ops = s.ops + TURNED_STORE;
-    double gain = lies ? 0 : gain_of(func, &plain, &swapped);
-    bool wide = lies && plain.n > MAX_ROWS;
+    double gain = is_transposed ? 0 : gain_of(func, &plain, &swapped);
+    bool wide = is_transposed && plain.n > MAX_ROWS;
     bool pays = wide || gain > MIN_GAIN;
     const char *reason = "tiles of the transpose would not fill the device better";
     if (wide) {

@@ -282,7 +282,7 @@ static void find_operand(StageContext *s, Op *dot, int side)
 }
 
 /* A row in addition to a product's operands that is read in each step, as a scale is. */
-static bool is_beside(const StageContext *s, const Op *load, const Op *dot)
+static bool is_auxiliary(const StageContext *s, const Op *load, const Op *dot)
 {
     if (load->kind != OP_LOAD) {
         return false;
@@ -300,18 +300,19 @@ static bool is_beside(const StageContext *s, const Op *load, const Op *dot)
 }
 
 /* Rows that are read in addition to the bulk operands of a product, in its own block. */
-static void find_beside(StageContext *s)
+static void find_auxiliary_operands(StageContext *s)
 {
     for (int i = 0, n = s->n; i < n; i++) {
         const StagedOperand *item = &s->items[i];
         bool first = item->side == 1 && item->bulk && item->load->parent == item->dot->parent;
         for (Op *op = item->dot->parent->first; first && op; op = op->next) {
             if (op->n_results == 1 && op->results[0]->type->kind == TYPE_ARRAY &&
-                is_beside(s, op, item->dot) && !stage_beside(s, op) && s->n < MAX_STAGED) {
+                is_auxiliary(s, op, item->dot) && !stage_auxiliary_operand(s, op) &&
+                s->n < MAX_STAGED) {
                 s->items[s->n++] =
                     (StagedOperand){.load = op,
                                     .dot = item->dot,
-                                    .side = SIDE_BESIDE,
+                                    .side = SIDE_AUXILIARY,
                                     .bulk = true,
                                     .rows = 1,
                                     .cols = poly_capacity(op->results[0]->type->dims[0])};
@@ -508,7 +509,7 @@ static void find_operands(StageContext *s)
 {
     s->n = 0;
     block_walk(s->body, find_dots, s);
-    find_beside(s);
+    find_auxiliary_operands(s);
 }
 
 /* Without roles, threads mask what they have loaded. */

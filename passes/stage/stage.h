@@ -18,13 +18,13 @@
 #include "ir/target/target.h"
 
 /* Operands of the products of a launch, two each (fuse gives its own launches half as many). */
-enum { MAX_STAGED = 64, MAX_LENT = 4, SIDE_BESIDE = 2, SIDE_HELD = 3 };
+enum { MAX_STAGED = 64, MAX_LENT = 4, SIDE_AUXILIARY = 2, SIDE_REGISTER = 3 };
 
 /* An operand of a product that is a load (perhaps transposed) and nothing else. */
 typedef struct StagedOperand {
     Op *load;
     Op *dot;
-    int side;        /* 0: left, 1: right operand; SIDE_BESIDE: none of the product's; SIDE_HELD: of
+    int side; /* 0: left, 1: right operand; SIDE_AUXILIARY: none of the product's; SIDE_REGISTER: of
                         no product: registers hold it */
     bool transposed; /* a permute lies between */
     Op *mask;        /* a mask lies between, the outermost one, or NULL */
@@ -54,7 +54,7 @@ typedef struct OperandStream {
 
 struct StageContext;
 /* The item of a row next to a product's operands; NULL: the load is none. */
-const StagedOperand *stage_beside(const struct StageContext *s, const Op *load);
+const StagedOperand *stage_auxiliary_operand(const struct StageContext *s, const Op *load);
 /* Gives loads of tensors that have more axes than the copy engine describes fewer ones. */
 void stage_merge_axes(Func *func, Op *launch);
 /* May the copy engine move the tensor: nothing in the launch both reads and writes it, and of an
@@ -132,8 +132,8 @@ void stage_streams(StageContext *s);
 /* Chooses slots, makes buffers and barriers at the launch's start. */
 void stage_rings(StageContext *s, Builder *at);
 /* Slots of all rings that fit in addition to `more` bytes of other buffers. */
-int64_t stage_room(const StageContext *s); /* shared memory of a block, in bytes */
-int64_t stage_slots_beside(const StageContext *s, int64_t more);
+int64_t stage_shared_capacity(const StageContext *s); /* shared memory of a block, in bytes */
+int64_t stage_slots_that_fit(const StageContext *s, int64_t more);
 /* Of the producer and the consumer. */
 typedef struct RoleResources {
     int64_t warps[2], registers[2]; /* a thread */

@@ -111,7 +111,7 @@ static bool is_copied(const StageContext *s, const StagedOperand *item)
     const Attr *value = op_attr(item->load, ATTR_VALUE);
     return loop->kind == OP_FOR && op_attr(loop, ATTR_STEPS)->ints[0] > 0 &&
            !op_int(loop, ATTR_DESCENDING, 0) && !op_int(loop, ATTR_SINGLE_TRIP, 0) &&
-           is_masked_so(item) && !item->rounded && item->side != SIDE_BESIDE &&
+           is_masked_so(item) && !item->rounded && item->side != SIDE_AUXILIARY &&
            (!value || (value->f == 0 && value->i == 0)) &&
            !func_im2col_of(s->func, item->load->operands[0]) && is_ahead(s, item->load) &&
            stage_copy_width(s, item->load) > 0;
@@ -249,8 +249,9 @@ static int64_t choose_slots(const Copies *c)
     int64_t held = blocks_held(c), flight = (int64_t)COPY_LATENCY * COPY_RATE;
     Scratch scratch = {.n = 0};
     block_walk(c->s->launch->regions[0], measure_scratch, &scratch);
-    int64_t room = func->target->shared_bytes - LEFT_BYTES - c->s->shared_bytes - scratch.bytes;
-    int64_t fit = room / c->bytes, share = room / held / c->bytes;
+    int64_t available =
+        func->target->shared_bytes - LEFT_BYTES - c->s->shared_bytes - scratch.bytes;
+    int64_t fit = available / c->bytes, share = available / held / c->bytes;
     int64_t wanted = 1 + (flight + held * c->bytes - 1) / (held * c->bytes);
     wanted = clamp_i64(min_i64(wanted, share), MIN_SLOTS, MAX_SLOTS);
     int64_t slots = schedule_decide_int(

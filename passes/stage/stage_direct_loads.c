@@ -97,7 +97,7 @@ void stage_direct(StageContext *s, Op *dot)
     if (is_range(k, &range)) {
         lo = build_range_fact(&b, OP_START, range->binder);
         hi = build_range_fact(&b, OP_END, range->binder);
-        whole = range->whole ? range->whole : k;
+        whole = range->axis_extent ? range->axis_extent : k;
     } else {
         lo = build_i64(&b, 0);
         hi = build_size(&b, k);

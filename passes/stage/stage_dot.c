@@ -27,10 +27,10 @@ const StagedOperand *stage_item(const StageContext *s, const Op *dot, int side)
     return NULL;
 }
 
-const StagedOperand *stage_beside(const StageContext *s, const Op *load)
+const StagedOperand *stage_auxiliary_operand(const StageContext *s, const Op *load)
 {
     for (int i = 0; i < s->n; i++) {
-        if (s->items[i].load == load && s->items[i].side == SIDE_BESIDE) {
+        if (s->items[i].load == load && s->items[i].side == SIDE_AUXILIARY) {
             return &s->items[i];
         }
     }
@@ -189,7 +189,7 @@ static void add_operand(StageContext *s, Operands *o, Op *dot, int side, Builder
 }
 
 /* Its unit's sums keep few bits: others add up those of a step. */
-static bool adds_apart(const StageContext *s, const Op *dot)
+static bool adds_separately(const StageContext *s, const Op *dot)
 {
     const MatrixInstr *unit = dot_instruction(s->func, dot);
     return unit && unit->max_accumulate_k;
@@ -200,7 +200,7 @@ static Op *build_product(StageContext *s, Builder *b, Op *dot, OpKind kind)
     Operands o = {.n = 0};
     add_operand(s, &o, dot, 0, b);
     add_operand(s, &o, dot, 1, b);
-    if (dot->n_operands == 3 && !adds_apart(s, dot)) {
+    if (dot->n_operands == 3 && !adds_separately(s, dot)) {
         o.items[o.n++] = dot->operands[2];
     }
     Op *product = build_op(b, kind, o.n, o.items, 1, &dot->results[0]->type, 0);
@@ -238,7 +238,7 @@ void stage_dot(StageContext *s, Op *dot)
     if (group) {
         product = stage_dot_wait(s, &b, product->results[0]);
     }
-    if (dot->n_operands == 3 && adds_apart(s, dot)) {
+    if (dot->n_operands == 3 && adds_separately(s, dot)) {
         product = build_binary(&b, OP_ADD, dot->operands[2], product->results[0])->def;
     }
     product->results[0]->name = dot->results[0]->name;

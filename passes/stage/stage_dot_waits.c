@@ -11,7 +11,7 @@
 enum { MAX_TOGETHER = 4 };
 
 /* Waits for copies, and what computes their place, may stand between products in flight. */
-static bool stands_between(const Op *op, const Op *settle)
+static bool is_between(const Op *op, const Op *settle)
 {
     for (int i = 0; i < op->n_operands; i++) {
         for (int r = 0; r < settle->n_results; r++) {
@@ -29,7 +29,7 @@ static bool stands_between(const Op *op, const Op *settle)
 static Op *next_settle(const Op *settle)
 {
     Op *op = settle->next;
-    while (op && op->kind != OP_DOT_WAIT && stands_between(op, settle)) {
+    while (op && op->kind != OP_DOT_WAIT && is_between(op, settle)) {
         op = op->next;
     }
     return op && op->kind == OP_DOT_WAIT ? op : NULL;

@@ -110,8 +110,10 @@ static const StagedOperand *lender_of(const StageContext *s, const Op *store)
  * the third slot. */
 static bool lends(const StageContext *s, const Op *store, int64_t bytes)
 {
-    int64_t beside = stage_slots_beside(s, bytes), without = stage_slots_beside(s, 0);
-    bool ahead = beside < 2 && without >= 2, third = s->n_stores > 1 && beside < 3 && without >= 3;
+    int64_t with_stores = stage_slots_that_fit(s, bytes),
+            without_stores = stage_slots_that_fit(s, 0);
+    bool ahead = with_stores < 2 && without_stores >= 2,
+         third = s->n_stores > 1 && with_stores < 3 && without_stores >= 3;
     return s->n_lent < MAX_LENT && store->parent == s->body && (ahead || third) &&
            lender_of(s, store);
 }
@@ -171,8 +173,10 @@ void stage_lent_stores(StageContext *s)
 /* True if elements of the tile are neighbours in memory, or nearly. */
 static bool scatters_rows(const StageContext *s, const Op *scatter)
 {
-    enum { MAX_APART = 32 }; /* elements, of which eight are written: a quarter of two sectors */
-    return an_width(s->func, scatter) > 1 || an_has_neighbours(scatter, MAX_APART);
+    enum {
+        MAX_WARPGROUP_STORES = 32
+    }; /* elements, of which eight are written: a quarter of two sectors */
+    return an_width(s->func, scatter) > 1 || an_has_neighbours(scatter, MAX_WARPGROUP_STORES);
 }
 
 /* Rows that the copy engine cannot write, of elements so narrow that what a thread of a product
@@ -212,13 +216,13 @@ static void stage_turned_store(StageContext *s, Op *store, Builder *at)
 /* ---- all stores of a launch ---- */
 
 /* A third of shared memory at most: the rings need the rest. Of teams, three slots of them. */
-static bool has_room(const StageContext *s, int64_t bytes)
+static bool fits_shared(const StageContext *s, int64_t bytes)
 {
     enum { MIN_SLOTS = 3 };
     if (s->teams > 1) {
-        return bytes && stage_slots_beside(s, bytes * s->teams) >= MIN_SLOTS;
+        return bytes && stage_slots_that_fit(s, bytes * s->teams) >= MIN_SLOTS;
     }
-    return bytes && s->shared_bytes + bytes <= stage_room(s) / 3;
+    return bytes && s->shared_bytes + bytes <= stage_shared_capacity(s) / 3;
 }
 
 /* ---- in loops ---- */
@@ -242,7 +246,7 @@ static Value *loop_buffer(StageContext *s, LoopStore *known, int *n, const Op *s
             return known[i].shared;
         }
     }
-    if (*n == MAX_LOOP_STORES || !has_room(s, bytes)) {
+    if (*n == MAX_LOOP_STORES || !fits_shared(s, bytes)) {
         return NULL;
     }
     known[*n] = (LoopStore){memory, type, buffer_of(s, store, at)};
@@ -286,7 +290,7 @@ static void stage_run_stores(StageContext *s, const Block *block, Builder *at)
         bool around = loop->kind == OP_FOR && block_contains(loop->regions[0], OP_DOT) &&
                       !has_product(loop->regions[0]);
         for (Op *op = around ? loop->regions[0]->first : NULL; op; op = op->next) {
-            if (op->kind == OP_SCATTER && has_room(s, repack_permuted_store_bytes(s, op))) {
+            if (op->kind == OP_SCATTER && fits_shared(s, repack_permuted_store_bytes(s, op))) {
                 stage_turned_store(s, op, at);
             }
         }
@@ -306,10 +310,10 @@ void stage_stores(StageContext *s, Block *block, Builder *at)
         if (bytes && lends(s, op, bytes)) {
             s->reused_buffers[s->n_lent].lender = lender_of(s, op);
             s->reused_buffers[s->n_lent++].store = op;
-        } else if (has_room(s, bytes)) {
+        } else if (fits_shared(s, bytes)) {
             stage_store(s, op, at);
         } else if (!bytes && (op->kind == OP_STORE || op->kind == OP_SCATTER) &&
-                   has_room(s, repack_permuted_store_bytes(s, op))) {
+                   fits_shared(s, repack_permuted_store_bytes(s, op))) {
             stage_turned_store(s, op, at);
         }
     }

@@ -57,7 +57,7 @@ static Value *index_of(Viewed *v, int axis, int *kept)
 }
 
 /* What was merged is split again: the last of the caller's axes counts fastest. */
-static void take_apart(Viewed *v, Value *merged, int first, int n, Value **out)
+static void split_index(Viewed *v, Value *merged, int first, int n, Value **out)
 {
     Type given = param_given(v->param);
     for (int i = first + n - 1; i > first; i--) {
@@ -74,7 +74,7 @@ static void find_indices(Viewed *v, Value **own)
     int kept = 0, at = 0;
     for (int axis = 0; axis < param->value->type->rank; axis++) {
         int n = param->collapsed ? (int)param->collapsed[axis] : 1;
-        take_apart(v, index_of(v, axis, &kept), at, n, own);
+        split_index(v, index_of(v, axis, &kept), at, n, own);
         at += n;
     }
 }

@@ -19,7 +19,7 @@ static bool is_operand_of(const StagedOperand *item, int side)
 
 /* Along k in one chunk of a row, or columns along a row: what follows a tile in memory then are its
  * further columns. */
-static bool lies_on(const Target *target, const StagedOperand *right)
+static bool is_along(const Target *target, const StagedOperand *right)
 {
     int64_t bytes = right->cols * dtype_bytes(right->load->results[0]->type->dtype);
     return !right->transposed || bytes <= target->shared_row;
@@ -32,7 +32,7 @@ static bool same_tile(const StagedOperand *a, const StagedOperand *b)
 }
 
 /* All that stands between them, and the second one, could as well stand before the first. */
-static bool are_apart(const Op *first, const Op *second)
+static bool are_independent(const Op *first, const Op *second)
 {
     const Value *result = first->results[0];
     const Op *op = first->next;
@@ -67,7 +67,7 @@ static bool can_join(const StageContext *s, const Op *first, const Op *second)
     int64_t columns = one->transposed ? one->rows : one->cols;
     return stage_is_wgmma(s, first) && unit == dot_instruction(s->func, second) &&
            !unit->max_accumulate_k && same_tile(one, other) && 2 * columns <= unit->max_n &&
-           lies_on(s->func->target, one) && are_apart(first, second);
+           is_along(s->func->target, one) && are_independent(first, second);
 }
 
 static StagedOperand *right_item(StageContext *s, const Op *dot)

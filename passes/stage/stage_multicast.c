@@ -47,7 +47,7 @@ static bool depends(const Value *value, const Value *on)
 static bool is_common(const StageContext *s, const StagedOperand *item, const Value *axis,
                       int64_t blocks)
 {
-    bool same = item->bulk && item->side < SIDE_BESIDE && !item->parts &&
+    bool same = item->bulk && item->side < SIDE_AUXILIARY && !item->parts &&
                 item->rows % (blocks * SWIZZLE_ROWS) == 0 &&
                 !func_im2col_of(s->func, item->load->operands[0]);
     for (int i = 1; same && i < item->load->n_operands; i++) {
@@ -82,15 +82,15 @@ static void refuse(StageContext *s, const Value *axis)
 
 void stage_multicast(StageContext *s)
 {
-    const Attr *beside = op_attr(s->launch, ATTR_MULTICAST);
+    const Attr *multicast = op_attr(s->launch, ATTR_MULTICAST);
     int axis = 0;
-    while (beside && axis < beside->n && beside->ints[axis] < 2) {
+    while (multicast && axis < multicast->n && multicast->ints[axis] < 2) {
         axis++;
     }
-    if (!beside || axis == beside->n) {
+    if (!multicast || axis == multicast->n) {
         return;
     }
-    int64_t blocks = beside->ints[axis];
+    int64_t blocks = multicast->ints[axis];
     const Value *tile = s->body->args[axis];
     for (int i = 0; i < s->n && is_even(s); i++) {
         if (is_common(s, &s->items[i], tile, blocks)) {

@@ -132,8 +132,8 @@ static bool last_pairs_leave_idle(const StageContext *s)
         }
         tiles *= (double)ceil_div(poly_nominal(dims->dims[i]), max_i64(1, steps->ints[i]));
     }
-    double rounds = tiles / 2 / s->func->target->machine->num_sms;
-    return rounds > 1 && ceil(rounds) > LOST * rounds;
+    double waves = tiles / 2 / s->func->target->machine->num_sms;
+    return waves > 1 && ceil(waves) > LOST * waves;
 }
 
 /* How do blocks walk tiles of different cost? On an H200 long and short ones in turn gain 3 to 25 %

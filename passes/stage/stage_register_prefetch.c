@@ -206,8 +206,8 @@ static const char *why_slots(const Ahead *a, bool fits, int64_t both)
 static bool is_wanted(Ahead *a)
 {
     Func *func = a->func;
-    int64_t both = SLOTS * a->bytes, room = func->target->shared_bytes - LEFT_BYTES;
-    bool fits = a->s->shared_bytes + both <= room;
+    int64_t both = SLOTS * a->bytes, capacity = func->target->shared_bytes - LEFT_BYTES;
+    bool fits = a->s->shared_bytes + both <= capacity;
     int64_t slots =
         schedule_decide_int(func, "pipeline", "", fits && (a->single || a->group) ? SLOTS : 1, "%s",
                             why_slots(a, fits, both));

@@ -87,7 +87,7 @@ static bool same_tiles(const StagedOperand *a, const StagedOperand *b)
 static const StagedOperand *row_of(const StageContext *s, int stream, int n)
 {
     for (int i = 0; i < s->n; i++) {
-        bool row = s->items[i].bulk && s->items[i].side == SIDE_BESIDE;
+        bool row = s->items[i].bulk && s->items[i].side == SIDE_AUXILIARY;
         if (row && s->items[i].stream == stream && n-- == 0) {
             return &s->items[i];
         }
@@ -177,24 +177,24 @@ static int64_t plain_bytes(const StageContext *s)
 }
 
 /* Bytes that must exist once, and bytes a slot of all rings inside loops takes. */
-static void measure(const StageContext *s, int64_t *once, int64_t *each)
+static void measure(const StageContext *s, int64_t *fixed_bytes, int64_t *slot_bytes)
 {
-    *once = s->shared_bytes + plain_bytes(s);
-    *each = 0;
+    *fixed_bytes = s->shared_bytes + plain_bytes(s);
+    *slot_bytes = 0;
     for (int i = 0; i < s->n_streams; i++) {
         if (s->streams[i].leader != i) {
             continue;
         }
         if (s->streams[i].home == s->body) {
-            *once += s->streams[i].bytes;
+            *fixed_bytes += s->streams[i].bytes;
         } else {
-            *each += s->streams[i].bytes;
+            *slot_bytes += s->streams[i].bytes;
         }
     }
 }
 
 /* Of a multiprocessor's blocks, each has its share. */
-int64_t stage_room(const StageContext *s)
+int64_t stage_shared_capacity(const StageContext *s)
 {
     const Target *target = s->func->target;
     int64_t all = target->shared_bytes + target->shared_reserved;
@@ -241,16 +241,16 @@ static int64_t scratch_bytes(const StageContext *s)
     return crosses ? SCRATCH_BYTES : BARRIER_BYTES;
 }
 
-int64_t stage_slots_beside(const StageContext *s, int64_t more)
+int64_t stage_slots_that_fit(const StageContext *s, int64_t more)
 {
-    int64_t once, each;
-    measure(s, &once, &each);
-    int64_t beside = scratch_bytes(s);
-    int64_t room = stage_room(s) - beside - once - more;
-    if (room < 0) {
+    int64_t fixed_bytes, slot_bytes;
+    measure(s, &fixed_bytes, &slot_bytes);
+    int64_t reserved = scratch_bytes(s);
+    int64_t available = stage_shared_capacity(s) - reserved - fixed_bytes - more;
+    if (available < 0) {
         return 0;
     }
-    return each ? room / each : 1;
+    return slot_bytes ? available / slot_bytes : 1;
 }
 
 /* Slots for what is loaded once a tile: a second one lets the next tile's come under this one's
@@ -258,15 +258,16 @@ int64_t stage_slots_beside(const StageContext *s, int64_t more)
  * memory is noticed when layouts are known, and tried again (retry_smaller_tiles.c). */
 static int64_t slots_of_tiles(const StageContext *s, int64_t slots)
 {
-    int64_t once, each, tiles = 0;
-    measure(s, &once, &each);
+    int64_t fixed_bytes, slot_bytes, tiles = 0;
+    measure(s, &fixed_bytes, &slot_bytes);
     for (int i = 0; i < s->n_streams; i++) {
         bool first = s->streams[i].leader == i && s->streams[i].home == s->body;
         tiles += first ? s->streams[i].bytes : 0;
     }
-    int64_t beside = s->func->retry.reserved_bytes ? s->func->retry.reserved_bytes : BARRIER_BYTES;
-    bool fits = once + tiles + slots * each + beside <= stage_room(s);
-    return s->persistent && s->teams <= 1 && each && tiles && fits ? 2 : 1;
+    int64_t reserved =
+        s->func->retry.reserved_bytes ? s->func->retry.reserved_bytes : BARRIER_BYTES;
+    bool fits = fixed_bytes + tiles + slots * slot_bytes + reserved <= stage_shared_capacity(s);
+    return s->persistent && s->teams <= 1 && slot_bytes && tiles && fits ? 2 : 1;
 }
 
 static void choose_slots(StageContext *s)
@@ -277,9 +278,10 @@ static void choose_slots(StageContext *s)
     if (s->held_slots) {
         return;
     }
-    int64_t once, each, most = stage_slots_beside(s, 0);
-    measure(s, &once, &each);
-    int64_t enough = each * MAX_SLOTS < MAX_AHEAD && each ? MAX_AHEAD / each : MAX_SLOTS;
+    int64_t fixed_bytes, slot_bytes, most = stage_slots_that_fit(s, 0);
+    measure(s, &fixed_bytes, &slot_bytes);
+    int64_t enough =
+        slot_bytes * MAX_SLOTS < MAX_AHEAD && slot_bytes ? MAX_AHEAD / slot_bytes : MAX_SLOTS;
     int64_t derived = most > enough ? enough : most;
     while (derived > MIN_RUN && slots_of_tiles(s, derived) < 2 && slots_of_tiles(s, MIN_RUN) > 1) {
         derived--;
@@ -287,7 +289,7 @@ static void choose_slots(StageContext *s)
     int64_t slots = schedule_decide_int(
         s->func, "pipeline", "", derived < 1 ? 1 : derived,
         "%lld slots of %lld bytes fit in addition to %lld bytes that are there once%s",
-        (long long)most, (long long)each, (long long)once,
+        (long long)most, (long long)slot_bytes, (long long)fixed_bytes,
         slots_of_tiles(s, derived) > 1 ? "; the next tile's come meanwhile" : "");
     if (slots < 1) {
         diag_error(s->func->diags, ERR_PIPELINE, schedule_user_entry(s->func, "pipeline", "")->span,
@@ -346,10 +348,11 @@ static Value *bulk_tile(StageContext *s, Builder *at, const StagedOperand *item,
 static const StagedOperand *led_by(const StageContext *s, const StagedOperand *item)
 {
     int leader = s->streams[item->stream].leader, nth = 0;
-    while (item->side == SIDE_BESIDE && row_of(s, item->stream, nth) != item) {
+    while (item->side == SIDE_AUXILIARY && row_of(s, item->stream, nth) != item) {
         nth++;
     }
-    return item->side == SIDE_BESIDE ? row_of(s, leader, nth) : item_of(s, leader, item->side, 0);
+    return item->side == SIDE_AUXILIARY ? row_of(s, leader, nth)
+                                        : item_of(s, leader, item->side, 0);
 }
 
 static void make_buffer(StageContext *s, Builder *at, StagedOperand *item)
@@ -368,7 +371,7 @@ static void make_buffer(StageContext *s, Builder *at, StagedOperand *item)
         item->shared = item_of(s, item->stream, item->side, 0)->shared;
         return;
     }
-    item->shared = item->side == SIDE_BESIDE
+    item->shared = item->side == SIDE_AUXILIARY
                        ? shared_row(s, at, item, stream->slots)
                        : bulk_tile(s, at, item, stream->slots * (item->parts ? item->parts : 1));
     item->shared->name = item->load->operands[0]->name;

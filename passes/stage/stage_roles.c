@@ -284,7 +284,7 @@ static Op *last_of_step(const StageContext *s, const OperandStream *stream)
     Op *last = stream->dot;
     for (int i = 0; i < s->n; i++) {
         const StagedOperand *item = &s->items[i];
-        bool row = item->side == SIDE_BESIDE && &s->streams[item->stream] == stream;
+        bool row = item->side == SIDE_AUXILIARY && &s->streams[item->stream] == stream;
         last = row && op_is_before(last, item->load) ? item->load : last;
     }
     return last;
@@ -310,25 +310,25 @@ static Builder behind_readers(StageContext *s, OperandStream *stream, bool same)
 static void consume_stream(StageContext *s, OperandStream *stream)
 {
     Op *first = NULL;
-    bool beside = false;
+    bool auxiliary = false;
     for (int i = 0; i < s->n; i++) {
         if (s->items[i].bulk && &s->streams[s->items[i].stream] == stream) {
             first = first ? first : s->items[i].load;
-            beside = beside || s->items[i].side == SIDE_BESIDE;
+            auxiliary = auxiliary || s->items[i].side == SIDE_AUXILIARY;
         }
     }
-    if (beside) { /* read where it was loaded */
+    if (auxiliary) { /* read where it was loaded */
         for (first = stream->home->first; !item_of_load(s, first); first = first->next) {}
     }
     bool same = stream->dot->parent == stream->home && !stream->many;
-    Builder before = build_before(s->func, same && !beside ? stream->dot : first);
+    Builder before = build_before(s->func, same && !auxiliary ? stream->dot : first);
     stage_wait(s, &before, stream->full, stream->position, false);
     Builder after = behind_readers(s, stream, same);
     stage_arrive(&after, stream->empty, stream->position);
 }
 
 /* Rows next to a product are read into registers, behind the wait for them. */
-static void consume_beside(StageContext *s, const StagedOperand *item)
+static void consume_auxiliary(StageContext *s, const StagedOperand *item)
 {
     Builder b = build_before(s->func, item->load);
     Value *place[] = {item->shared, s->streams[item->stream].position, NULL};
@@ -350,8 +350,8 @@ static void consume_streams(StageContext *s, Positions *positions)
         (s->held_slots ? stage_consume_held : consume_stream)(s, &s->streams[i]);
     }
     for (int i = 0; i < s->n; i++) {
-        if (s->items[i].side == SIDE_BESIDE) {
-            consume_beside(s, &s->items[i]);
+        if (s->items[i].side == SIDE_AUXILIARY) {
+            consume_auxiliary(s, &s->items[i]);
         }
     }
 }
@@ -412,7 +412,7 @@ static void tiles_iterators(Producer *p, Op *tiles, const Block *from)
         Type type = from->args[i]->type;
         if (type->kind == TYPE_RANGE) {
             const DimVar *old = poly_as_range(type->dims[0]);
-            type = type_range(func, func_range(func, old->name, old->whole, old->capacity));
+            type = type_range(func, func_range(func, old->name, old->axis_extent, old->capacity));
         }
         Value *arg = block_arg(func, tiles->regions[0], type, from->args[i]->name);
         map_iterator(p, from->args[i], arg);

@@ -24,9 +24,9 @@ enum {
     MAX_SLOTS = 2,
     MAX_WALKED = 8, /* tiles: the first one's way is an eighth of what is waited for */
     MIN_ROUNDS = 3,
-    LEFT_BYTES = 4096,  /* for reductions and barriers */
-    THREAD_BESIDE = 40, /* registers */
-    RUN_BYTES = 128,    /* a line: tiles of half a line come slower than threads load them */
+    LEFT_BYTES = 4096,    /* for reductions and barriers */
+    THREAD_RESERVED = 40, /* registers */
+    RUN_BYTES = 128,      /* a line: tiles of half a line come slower than threads load them */
 };
 
 /* Ops that roles may do: they synchronize by the role's own barriers alone. */
@@ -78,7 +78,7 @@ static bool find_held(StageContext *s)
         if (is_held(s, op) && s->n < MAX_STAGED) {
             Type type = op->results[0]->type;
             s->items[s->n++] = (StagedOperand){.load = op,
-                                               .side = SIDE_HELD,
+                                               .side = SIDE_REGISTER,
                                                .bulk = true,
                                                .rows = poly_capacity(type->dims[0]),
                                                .cols = poly_capacity(type->dims[1])};
@@ -94,7 +94,7 @@ static int64_t wanted_registers(const StageContext *s)
     for (int i = 0; i < s->n; i++) {
         held += (s->items[i].rows * s->items[i].cols + threads - 1) / threads;
     }
-    return held + THREAD_BESIDE;
+    return held + THREAD_RESERVED;
 }
 
 /* Warps that copy have registers, too: fewer blocks, where not enough would be left. */
@@ -115,14 +115,14 @@ static void fit_blocks(StageContext *s)
 }
 
 /* Bytes that each of a multiprocessor's blocks may have in addition to what it has in any case. */
-static int64_t room_of_block(const StageContext *s)
+static int64_t prefetch_capacity(const StageContext *s)
 {
-    return stage_room(s) - LEFT_BYTES;
+    return stage_shared_capacity(s) - LEFT_BYTES;
 }
 
 /* Tiles of the grid for each cluster that the device holds at once; sizes that are not known may be
  * large. */
-static int64_t rounds(const StageContext *s)
+static int64_t iterations(const StageContext *s)
 {
     const Attr *dims = op_attr(s->launch, ATTR_DIMS), *steps = op_attr(s->launch, ATTR_STEPS);
     int64_t held = s->func->target->machine->num_sms * op_int(s->launch, ATTR_OCCUPANCY, 1) /
@@ -167,7 +167,7 @@ static const char *reason_against(const StageContext *s, int64_t most)
     if (most < 1) {
         return "shared memory has no space for the next tile";
     }
-    if (rounds(s) < MIN_ROUNDS) {
+    if (iterations(s) < MIN_ROUNDS) {
         return "there are few tiles for each cluster";
     }
     if (least_run(s) < RUN_BYTES) {
@@ -190,7 +190,7 @@ bool stage_tile_prefetch(StageContext *s)
     for (int i = 0; i < s->n; i++) {
         bytes += stage_item_bytes(&s->items[i]);
     }
-    int64_t most = room_of_block(s) / bytes;
+    int64_t most = prefetch_capacity(s) / bytes;
     const char *against = reason_against(s, most);
     int64_t walked =
         checked_walk(s, against ? 1 : MAX_WALKED,

@@ -27,7 +27,7 @@ static bool may_move(const Op *op)
 }
 
 /* True if `op` is behind `from` in its block, and at `to` or before it. */
-static bool stands_between(const Op *op, const Op *from, const Op *to)
+static bool is_between(const Op *op, const Op *from, const Op *to)
 {
     return op->parent == from->parent && op_is_before(from, op) && !op_is_before(to, op);
 }
@@ -38,7 +38,7 @@ static bool find_ready(Memo *seen, const Op *op, const Op *first)
 {
     for (int i = 0; i < op->n_operands; i++) {
         const Op *def = op->operands[i] ? op->operands[i]->def : NULL;
-        if (!def || (def != first && !stands_between(def, first, op)) ||
+        if (!def || (def != first && !is_between(def, first, op)) ||
             !memo_visit(seen, op->operands[i])) {
             continue;
         }
@@ -63,7 +63,7 @@ static Op *lift(Op *op, Op *end)
 {
     for (int i = 0; i < op->n_operands; i++) {
         Op *def = op->operands[i] ? op->operands[i]->def : NULL;
-        if (def && (def == end || stands_between(def, end, op))) {
+        if (def && (def == end || is_between(def, end, op))) {
             end = lift(def, end);
         }
     }
@@ -110,7 +110,7 @@ static void gather_in(Func *func, const Block *block, OpKind kind)
     }
 }
 
-void meet_reductions(Func *func, const Block *block)
+void combine_reductions(Func *func, const Block *block)
 {
     gather_in(func, block, OP_REDUCE);
     gather_in(func, block, OP_CLUSTER_REDUCE);
@@ -120,7 +120,7 @@ void pass_combine_reductions(Func *func)
 {
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH && func->target->family != FAMILY_CPU) {
-            meet_reductions(func, op->regions[0]);
+            combine_reductions(func, op->regions[0]);
         }
     }
 }

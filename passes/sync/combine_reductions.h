@@ -5,6 +5,6 @@
 #include "ir/ir.h"
 
 /* Puts reductions that need nothing of one another together, within blocks and across clusters. */
-void meet_reductions(Func *func, const Block *block);
+void combine_reductions(Func *func, const Block *block);
 
 #endif

@@ -189,15 +189,15 @@ static void gather(Func *func, Op *launch, const PrivatizableTensor *found, int 
     }
     /* Each reduced tensor gets the largest number of copies that fits into the space in shared
      * memory. */
-    int64_t room = func->target->shared_bytes / 4, bytes = 0;
-    room = room < COPIES_BYTES ? room : COPIES_BYTES;
+    int64_t capacity = func->target->shared_bytes / 4, bytes = 0;
+    capacity = capacity < COPIES_BYTES ? capacity : COPIES_BYTES;
     for (int64_t copies = 2; copies <= MAX_COPIES; copies *= 2) {
         for (int i = 0; i < n; i++) {
             const PrivatizableTensor *gathered = &owns[i].gathered;
             int64_t each = reduction(gathered->fn) ? copies : 1;
             bytes += gathered->elements * dtype_bytes(gathered->dtype) * each;
         }
-        for (int i = 0; i < n && bytes <= room; i++) {
+        for (int i = 0; i < n && bytes <= capacity; i++) {
             owns[i].copies = reduction(owns[i].gathered.fn) ? copies : 1;
         }
         bytes = 0;

@@ -325,8 +325,8 @@ static bool may_fold(const Chain *chain)
 {
     const Op *op = chain->store ? chain->store : chain->scatter;
     const Result *result = chain->store ? &chain->stored : &chain->scattered;
-    bool once = op && !(chain->store && chain->scatter) && !chain->is_read;
-    return once && chain->folded >= 0 && result->value->type->rank > 2 &&
+    bool stored_once = op && !(chain->store && chain->scatter) && !chain->is_read;
+    return stored_once && chain->folded >= 0 && result->value->type->rank > 2 &&
            chain->instructions <= an_most_epilogue_instructions(MAX_FOLDED) &&
            (chain->scatter || collapse_can_scatter(chain->func, op));
 }

@@ -136,7 +136,7 @@ static Value *merged_permute(Collapse *f, const Op *op, int at)
     return build_permute(&f->b, from, fewer);
 }
 
-static Value *again(Collapse *f, const Op *op, Value **operands, Type type)
+static Value *rebuild(Collapse *f, const Op *op, Value **operands, Type type)
 {
     Op *copy = build_op(&f->b, op->kind, op->n_operands, operands, 1, &type, 0);
     copy->attrs = op->attrs;
@@ -242,7 +242,7 @@ static Value *taken_elements(Collapse *f, const Op *op, int axis, Value *places)
         return op->results[0];
     }
     Type type = taken_type(f->func, op->results[0]->type, axis, places);
-    return again(f, op, operands, type);
+    return rebuild(f, op, operands, type);
 }
 
 static Value *taken_op(Collapse *f, Value *value, int axis, Value *places)
@@ -396,7 +396,7 @@ static Value *merged_elements(Collapse *f, const Op *op, int at)
         }
     }
     return f->tries ? op->results[0]
-                    : again(f, op, operands, merged_type(f->func, op->results[0]->type, at));
+                    : rebuild(f, op, operands, merged_type(f->func, op->results[0]->type, at));
 }
 
 /* ---- views ---- */

@@ -41,7 +41,7 @@ static bool is_matrix_product(Memo *varies, const Addend *product, unsigned summ
 }
 
 /* The ops from the term to the outermost sum once more, of another term. */
-static Value *summed_again(Builder *b, const SumNest *nest, const Value *term, Value *product)
+static Value *sum_of_sums(Builder *b, const SumNest *nest, const Value *term, Value *product)
 {
     CloneMap map = clone_map_new(b->func);
     clone_map_value(&map, term, product);
@@ -60,7 +60,7 @@ static void distribute(Func *func, const SumNest *nest, const Value *term, const
     for (int i = 0; i < products->n; i++) {
         const Addend *product = &products->items[i];
         Value *value = build_binary(&b, OP_MUL, product->factors[0], product->factors[1]);
-        value = summed_again(&b, nest, term, value);
+        value = sum_of_sums(&b, nest, term, value);
         if (!total) {
             total = product->negative ? build_unary(&b, OP_NEG, value) : value;
         } else {

@@ -31,7 +31,7 @@
 
 #define PER_LN2 1.4426950408889634
 
-typedef struct Near {
+typedef struct Approx {
     Func *func;
     struct {
         Op **items;
@@ -39,11 +39,11 @@ typedef struct Near {
     } ops;
     Value **made; /* by value of a function's body: what stands for it now */
     int marked;   /* functions (Func.marks_functions) */
-} Near;
+} Approx;
 
 static void collect(Op *op, void *user)
 {
-    Near *n = user;
+    Approx *n = user;
     ARENA_PUSH(n->func->arena, &n->ops, op);
 }
 
@@ -157,7 +157,7 @@ static bool is_one_more(const Op *op, const Value *value)
 }
 
 /* m (2 r), or x r where m is half of x: in a product that is what most say. */
-static void use_twice(Near *n, Value *sum, Value *r)
+static void use_twice(Approx *n, Value *sum, Value *r)
 {
     for (size_t i = 0; i < n->ops.n; i++) {
         Op *op = n->ops.items[i];
@@ -177,7 +177,7 @@ static void use_twice(Near *n, Value *sum, Value *r)
     func_replace_uses(n->func, sum, both);
 }
 
-static bool is_only_one_more(const Near *n, const Value *value)
+static bool is_only_one_more(const Approx *n, const Value *value)
 {
     bool any = false;
     for (size_t i = 0; i < n->ops.n; i++) {
@@ -193,7 +193,7 @@ static bool is_only_one_more(const Near *n, const Value *value)
     return any;
 }
 
-static void take_tanh(Near *n, const Op *near)
+static void take_tanh(Approx *n, const Op *near)
 {
     Value *value = near->results[0], *u = near->operands[0];
     for (size_t i = 0; i < n->ops.n; i++) {
@@ -273,7 +273,7 @@ static Value *tanh_value(Builder *b, Value *x)
 /* ---- what only exponentials are taken of ---- */
 
 /* 2 r - 1, or times a scalar where that is all that is needed. */
-static void take_capped(Near *n, Op *near)
+static void take_capped(Approx *n, Op *near)
 {
     Value *result = near->results[0], *factor = NULL;
     Op *user = value_only_user(n->func, result);
@@ -391,7 +391,7 @@ static Value *near_value(Builder *b, const Op *op)
 
 /* The function's body, of all elements of x at once. `made`: what stands for its values, by their
  * numbers. */
-static Value *exact_value(Near *n, Builder *b, const char *name, Value *x)
+static Value *exact_value(Approx *n, Builder *b, const char *name, Value *x)
 {
     const Block *body = func_function(n->func, name);
     Value **made = n->made;
@@ -419,7 +419,7 @@ static Value *exact_value(Near *n, Builder *b, const char *name, Value *x)
     return result;
 }
 
-static bool wants(const Near *n, const RoundedSums *sums, const Op *op)
+static bool wants(const Approx *n, const RoundedSums *sums, const Op *op)
 {
     return op->kind == OP_NAMED && n->func->target && n->func->target->family == FAMILY_NVPTX &&
            (op_int(op, ATTR_NEAR, 0) || an_rounds_sums(sums, op));
@@ -442,7 +442,7 @@ static void place(Memo *memo, Op *op, const Value *value)
 
 /* Moves the ops between `before` and `op` that the value needs into the order in which it needs
  * them, as tile has it: a tiled source computes them in the same order as a derived nest. */
-static void order(Near *n, const Op *before, Op *op, const Value *value)
+static void order(Approx *n, const Op *before, Op *op, const Value *value)
 {
     Memo *memo = memo_open(n->func);
     for (const Op *part = op->prev; part && part != before; part = part->prev) {
@@ -453,7 +453,7 @@ static void order(Near *n, const Op *before, Op *op, const Value *value)
 }
 
 /* Marks the ops between `before` and `op`, which became of it. */
-static void mark(Near *n, const Op *before, Op *op, const char *name)
+static void mark(Approx *n, const Op *before, Op *op, const char *name)
 {
     if (!n->func->marks_functions) {
         return;
@@ -467,7 +467,7 @@ static void mark(Near *n, const Op *before, Op *op, const char *name)
     }
 }
 
-static void take(Near *n, Op *op, bool wanted)
+static void take(Approx *n, Op *op, bool wanted)
 {
     const char *name = op_word(op, ATTR_FN);
     Builder b = build_before(n->func, op);
@@ -503,7 +503,7 @@ void pass_expand_functions(Func *func)
         func->functions.n = 0;
         return;
     }
-    Near n = {.func = func};
+    Approx n = {.func = func};
     n.made = ARENA_ARRAY(func->arena, Value *, func->n_values);
     func_walk(func, collect, &n);
     RoundedSums sums = an_rounded_sums(func);

@@ -39,7 +39,8 @@ static bool find_walk(Computations *all, const Instance *result, Value *index, D
     const Axis *axis = map_as_axis(computations_map(all, index, result->at));
     for (int i = 0; axis && i < result->value->type->rank; i++) {
         const DimVar *range = poly_as_range(result->value->type->dims[i]);
-        if (map_as_axis(result->at[i]) == axis && (range ? range->whole : axis->extent) == extent) {
+        if (map_as_axis(result->at[i]) == axis &&
+            (range ? range->axis_extent : axis->extent) == extent) {
             *walked = (Walked){i, range ? range->binder : NULL};
             return true;
         }

@@ -45,7 +45,7 @@ static bool writes_memory(const Op *top, const Value *memory)
 static bool is_range_of(const Value *value, Dim whole)
 {
     return value->type->kind == TYPE_RANGE &&
-           value->type->dims[0]->terms[0].vars[0]->whole == whole;
+           value->type->dims[0]->terms[0].vars[0]->axis_extent == whole;
 }
 
 /* The value of the loop, and the one that may be the same of other tiles. */

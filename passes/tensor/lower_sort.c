@@ -45,7 +45,7 @@ typedef struct Sort {
     Value *counts;                   /* of each chunk's digits */
     Value *before;                   /* of the same digit, in the chunks before */
     Value *smaller;                  /* in the row */
-    Value *room[2], *places_room[2]; /* what passes write, in turns */
+    Value *buffers[2], *place_buffers[2]; /* what passes write, in turns */
     Value *to, *places_to;           /* what the last one writes; NULL: is not wanted */
 } Sort;
 
@@ -376,16 +376,16 @@ static void sort_rows(Sort *s, Value *from)
 /* ---- the op ---- */
 
 /* What pass `nth` of `n` writes. */
-static Value *written_by(Sort *s, Value **room, Value *last, int nth, int n, const char *what,
+static Value *written_by(Sort *s, Value **buffers, Value *last, int nth, int n, const char *what,
                          DType dtype)
 {
     if (nth == n - 1) {
         return last;
     }
-    if (!room[nth % 2]) {
-        room[nth % 2] = scratch(s, what, dtype, s->type->dims[s->rank - 1]);
+    if (!buffers[nth % 2]) {
+        buffers[nth % 2] = scratch(s, what, dtype, s->type->dims[s->rank - 1]);
     }
-    return room[nth % 2];
+    return buffers[nth % 2];
 }
 
 /* A number for each digit, of each chunk or not, of all rows. */
@@ -430,9 +430,9 @@ static void sort_by_digits(Sort *s, Value *from)
     Value *places = NULL;
     make_counts(s);
     for (int nth = 0; nth < n; nth++) {
-        Value *to = written_by(s, s->room, s->to, nth, n, "to", s->type->dtype);
+        Value *to = written_by(s, s->buffers, s->to, nth, n, "to", s->type->dtype);
         Value *places_to =
-            s->places_to ? written_by(s, s->places_room, s->places_to, nth, n, "places", s->place)
+            s->places_to ? written_by(s, s->place_buffers, s->places_to, nth, n, "places", s->place)
                          : NULL;
         count(s, from, nth);
         sum(s);

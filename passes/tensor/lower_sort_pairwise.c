@@ -54,21 +54,21 @@ static Value *count_before(const Pairs *p, Value *keys, Value *index)
 }
 
 /* At each place the value of the element whose place it is: all others add 0. */
-static Value *bring(const Pairs *p, Value *here, Value *values)
+static Value *fetch(const Pairs *p, Value *here, Value *values)
 {
     Value *spread = as_first(p, values);
     Value *none = build_int(p->b, spread->type, 0);
     return sum_first(p, build_select(p->b, here, spread, none));
 }
 
-static Value *bring_elements(const Pairs *p, Value *here, Value *elements)
+static Value *fetch_elements(const Pairs *p, Value *here, Value *elements)
 {
     int bits = dtype_bits(elements->type->dtype);
     DType own = dtype_unsigned(elements->type->dtype);
     DType sum = bits < 32 ? DT_U32 : own;
     bool plain = elements->type->dtype == own;
     Value *from = plain ? elements : build_bitcast(p->b, elements, own);
-    Value *brought = build_cast(p->b, bring(p, here, build_cast(p->b, from, sum)), own);
+    Value *brought = build_cast(p->b, fetch(p, here, build_cast(p->b, from, sum)), own);
     return plain ? brought : build_bitcast(p->b, brought, elements->type->dtype);
 }
 
@@ -86,8 +86,8 @@ void sort_by_pairs(Func *func, Op *op)
     Value *place = count_before(&p, keys, index);
     Value *second = as_second(&p, index);
     Value *here = build_cmp(&b, "eq", as_first(&p, place), second);
-    func_replace_uses(func, op->results[0], bring_elements(&p, here, elements));
+    func_replace_uses(func, op->results[0], fetch_elements(&p, here, elements));
     Value *whole = build_broadcast(&b, index, p.rank, elements->type->dims);
-    func_replace_uses(func, op->results[1], bring(&p, here, whole));
+    func_replace_uses(func, op->results[1], fetch(&p, here, whole));
     op_remove(op);
 }

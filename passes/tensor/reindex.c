@@ -298,7 +298,7 @@ static Instance at_same_places(const Instance *of, Value *value)
     return other;
 }
 
-static Spread gather_again(Reindex *r, const Instance *of)
+static Spread rebuild_gather(Reindex *r, const Instance *of)
 {
     const Op *op = of->value->def;
     Spread at[MAX_RANK];
@@ -314,7 +314,7 @@ static Spread gather_again(Reindex *r, const Instance *of)
     return gathered(r, from, at, guards, op_attr(op, ATTR_VALUE));
 }
 
-static Spread elementwise_again(Reindex *r, const Instance *of)
+static Spread rebuild_elementwise(Reindex *r, const Instance *of)
 {
     const Op *op = of->value->def;
     Spread operands[4];
@@ -349,7 +349,7 @@ static Spread elementwise_again(Reindex *r, const Instance *of)
 }
 
 /* The reduction over the same elements, where they depend on the new axes. */
-static Spread reduce_again(Reindex *r, const Instance *of)
+static Spread rebuild_reduce(Reindex *r, const Instance *of)
 {
     const Op *op = of->value->def;
     int axis = (int)op_int(op, ATTR_AXIS, 0), own = r->rank;
@@ -409,7 +409,7 @@ static Value *as_matrices(Reindex *r, Value *value, unsigned axes, int row, int 
 }
 
 /* A product of batches as one of the batches at these places. */
-static Spread dot_again(Reindex *r, const Instance *of)
+static Spread rebuild_dot(Reindex *r, const Instance *of)
 {
     const Op *op = of->value->def;
     int rank = of->value->type->rank;
@@ -487,7 +487,7 @@ static Spread made_of(Reindex *r, const Instance *of)
             return reindex_instance(r, &inner);
         }
         if (op && op->kind == OP_DOT) {
-            return dot_again(r, of);
+            return rebuild_dot(r, of);
         }
     }
     if (op && op->kind == OP_CONST) {
@@ -507,13 +507,13 @@ static Spread made_of(Reindex *r, const Instance *of)
         return reindex_instance(r, &inner);
     }
     if (op && op_has(op, TRAIT_ELEMENTWISE)) {
-        return elementwise_again(r, of);
+        return rebuild_elementwise(r, of);
     }
     if (op && op->kind == OP_GATHER) {
-        return gather_again(r, of);
+        return rebuild_gather(r, of);
     }
     if (r->reduces && op && op->kind == OP_REDUCE) {
-        return reduce_again(r, of);
+        return rebuild_reduce(r, of);
     }
     Spread same = is_kept(r, of) ? renamed(r, of) : NONE;
     return same.value ? same : read_at(r, of);

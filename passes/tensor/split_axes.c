@@ -276,7 +276,7 @@ static Op *reduced_before(const Func *func, const Op *op)
 
 /* Reduces axes that lie nearer in memory first: what is left of a run of neighbours is one element,
  * and what is left of places far apart a row. */
-static void reduce_near_first(Func *func)
+static void reduce_inner_first(Func *func)
 {
     for (Op *op = func->body->first, *next; op; op = next) {
         next = op->next;
@@ -422,7 +422,7 @@ static void read_split(Func *func)
     func_remove_dead(func);
     split_reads(func);
     pass_gather_to_load(func);
-    reduce_near_first(func);
+    reduce_inner_first(func);
     pass_simplify(func);
 }
 

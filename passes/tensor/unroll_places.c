@@ -43,9 +43,9 @@ typedef struct Unroll {
 /* ---- what a term is made of ---- */
 
 /* The term's axes on which the axes of a part of it lie; -1: on none. */
-typedef struct Lies {
+typedef struct AxisPositions {
     int on[MAX_RANK];
-} Lies;
+} AxisPositions;
 
 typedef struct Terms {
     const Value *term;
@@ -59,31 +59,31 @@ typedef struct Terms {
     bool loads;  /* some array in memory has the short axis */
 } Terms;
 
-static unsigned covers(const Terms *t, const Value *value, const Lies *lies)
+static unsigned covers(const Terms *t, const Value *value, const AxisPositions *positions)
 {
     unsigned axes = an_varies(t->varies, value), on = 0;
     for (int i = 0; i < value->type->rank; i++) {
-        on |= axes >> i & 1 && lies->on[i] >= 0 ? 1u << lies->on[i] : 0;
+        on |= axes >> i & 1 && positions->on[i] >= 0 ? 1u << positions->on[i] : 0;
     }
     return on;
 }
 
-static Lies lies_below(const Op *op, int at, const Lies *lies)
+static AxisPositions positions_below(const Op *op, int at, const AxisPositions *positions)
 {
-    Lies below;
+    AxisPositions below;
     for (int i = 0; i < op->operands[at]->type->rank; i++) {
         OpAxis axis = op_axis(op, at, i);
-        below.on[i] = axis.role == AXIS_TIED ? lies->on[axis.result] : -1;
+        below.on[i] = axis.role == AXIS_TIED ? positions->on[axis.result] : -1;
     }
     return below;
 }
 
 /* True if each array that the part reads, and that varies along the short axis, has fewer elements
  * than there are terms. */
-static bool is_of_smaller_arrays(Terms *t, const Value *value, Lies lies)
+static bool is_of_smaller_arrays(Terms *t, const Value *value, AxisPositions positions)
 {
     const Op *op = value->def;
-    unsigned on = covers(t, value, &lies), at = 1u << t->short_axis;
+    unsigned on = covers(t, value, &positions), at = 1u << t->short_axis;
     bool follows = op && (op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE));
     if (++t->steps > MAX_STEPS) {
         return false;
@@ -108,7 +108,7 @@ static bool is_of_smaller_arrays(Terms *t, const Value *value, Lies lies)
     for (int i = 0; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
         if (operand->type->rank > 0 &&
-            !is_of_smaller_arrays(t, operand, lies_below(op, i, &lies))) {
+            !is_of_smaller_arrays(t, operand, positions_below(op, i, &positions))) {
             return false;
         }
     }
@@ -134,10 +134,10 @@ static bool can_unroll(const Unroll *u, const Op *reduce, int short_axis)
     const Value *term = reduce->operands[0];
     int along = (int)op_int(reduce, ATTR_AXIS, 0), n = 0;
     Terms t = {.term = term, .short_axis = short_axis, .reduced = 1u << along};
-    Lies lies;
+    AxisPositions positions;
     for (int i = 0; i < term->type->rank; i++) {
         bool is_long = poly_nominal(term->type->dims[i]) >= LONG_AXIS;
-        lies.on[i] = i;
+        positions.on[i] = i;
         t.long_axes |= is_long ? 1u << i : 0;
         n += is_long;
     }
@@ -145,7 +145,7 @@ static bool can_unroll(const Unroll *u, const Op *reduce, int short_axis)
         return false;
     }
     t.varies = memo_open(u->func);
-    bool can = is_of_smaller_arrays(&t, term, lies) && t.loads &&
+    bool can = is_of_smaller_arrays(&t, term, positions) && t.loads &&
                ((t.shared && t.own) || along == short_axis);
     memo_close(t.varies);
     return can;

@@ -235,7 +235,7 @@ static uint64_t class_bit(Dependence *d, int class)
 }
 
 /* A row that is reduced again after what it was reduced to is known: held, it is read once. */
-static void hold_again(Op *op, void *user)
+static void retry_resident(Op *op, void *user)
 {
     Dependence *d = user;
     const Collector *c = d->collector;
@@ -319,7 +319,7 @@ void tile_collect(Func *func, TilePlan *plan, const Op *group)
     }
     Dependence d = {.collector = &c, .reduced = ARENA_ARRAY(func->arena, uint64_t, func->n_values)};
     if (is_gpu(func) && !block_contains(group->regions[0], OP_DOT)) {
-        block_walk(group->regions[0], hold_again, &d);
+        block_walk(group->regions[0], retry_resident, &d);
     }
     plan->n_stored = plan->n;
     block_walk(group->regions[0], collect_parts, &c);

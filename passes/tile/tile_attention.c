@@ -236,7 +236,7 @@ static void consider(Choice *best, WarpGroupPlan plan)
 {
     BlockFootprint steps;
     plan.widest = best->walk.columns;
-    plan.beside = best->walk.whole || plan.groups == 3 ? 0 : MASK_BYTES;
+    plan.reserved = best->walk.whole || plan.groups == 3 ? 0 : MASK_BYTES;
     if (!can_take(best->func, &best->walk, &plan)) {
         return;
     }

@@ -43,7 +43,7 @@ static Op *begin_loop(Builder *b, Dim dim, int n, Value *const *inits)
     const DimVar *range = poly_as_range(dim);
     Value *lo, *hi;
     axis_ends(b, dim, &lo, &hi);
-    return build_for(b, range ? range->whole : dim, 0, "batch", lo, hi, n, inits);
+    return build_for(b, range ? range->axis_extent : dim, 0, "batch", lo, hi, n, inits);
 }
 
 /* ---- what only a store reads ---- */

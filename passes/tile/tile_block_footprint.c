@@ -83,7 +83,7 @@ static void measure_operand(BlockFootprint *steps, LoopPhase *phase, const Value
     } else if (is_walked(load)) {
         phase->walked += bytes;
     } else {
-        steps->once += bytes;
+        steps->loaded_once += bytes;
         steps->loaded = load->results[0]->type;
     }
 }
@@ -140,10 +140,10 @@ static int64_t held_across(const Op *loop)
 
 static void end_phase(BlockFootprint *steps)
 {
-    const LoopPhase *phase = &steps->phase, *beside = &steps->beside;
-    steps->held = max_i64(steps->held, beside->held + phase->held);
-    steps->walked = max_i64(steps->walked, beside->walked + phase->walked);
-    int n_dots = beside->n_dots + phase->n_dots;
+    const LoopPhase *phase = &steps->phase, *no_loop = &steps->no_loop;
+    steps->held = max_i64(steps->held, no_loop->held + phase->held);
+    steps->walked = max_i64(steps->walked, no_loop->walked + phase->walked);
+    int n_dots = no_loop->n_dots + phase->n_dots;
     steps->n_dots = n_dots > steps->n_dots ? n_dots : steps->n_dots;
 }
 
@@ -151,7 +151,7 @@ static LoopPhase *phase_of(BlockFootprint *steps, const Op *dot)
 {
     const Op *loop = statement_around(dot, steps->block);
     if (!loop) {
-        return &steps->beside;
+        return &steps->no_loop;
     }
     if (steps->phase.loop != loop) {
         end_phase(steps);

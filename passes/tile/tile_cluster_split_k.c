@@ -57,7 +57,7 @@ static int parted_axis(const Tile *tile, int64_t blocks)
 }
 
 /* Blocks whose tiles lie side by side are another cluster. */
-static bool brings_together(Func *func, const TilePlan *plan)
+static bool combines_slices(Func *func, const TilePlan *plan)
 {
     bool given = false;
     for (int i = 0; i < plan->n; i++) {
@@ -73,7 +73,7 @@ static const char *never(Func *func, const Op *group, TilePlan *plan)
     if (plan->split_k_tail) {
         return "a tail's shares lie next to tiles that have none";
     }
-    if (brings_together(func, plan)) {
+    if (combines_slices(func, plan)) {
         return "blocks that bring operands together are one";
     }
     for (int i = 0; i < plan->n; i++) {

@@ -201,10 +201,10 @@ static int64_t set_runs(Func *func, const Runs *runs, TilePlan *plan, int64_t el
 
 /* The longest run of at least `least` bytes with which the rows fit this many times; 0: none. */
 static int64_t held_run(Func *func, const Runs *runs, TilePlan *plan, int64_t wanted, int least,
-                        int64_t room)
+                        int64_t capacity)
 {
     for (int64_t run = wanted; run * runs->bytes >= least; run /= 2) {
-        if (set_runs(func, runs, plan, run) <= room) {
+        if (set_runs(func, runs, plan, run) <= capacity) {
             return run;
         }
     }
@@ -255,10 +255,10 @@ static int64_t blocks_on_cpu(const Runs *runs, const TilePlan *plan, int64_t run
 }
 
 /* In addition to rows that a block holds, of which `room` fit. */
-static int64_t run_beside_rows(const Runs *runs, const TilePlan *plan, int64_t room)
+static int64_t run_with_rows(const Runs *runs, const TilePlan *plan, int64_t capacity)
 {
     int64_t run = MAX_ROWS_CPU;
-    while (run > ROWS_CPU && (run > room || blocks_on_cpu(runs, plan, run) < BLOCKS_CPU)) {
+    while (run > ROWS_CPU && (run > capacity || blocks_on_cpu(runs, plan, run) < BLOCKS_CPU)) {
         run /= 2;
     }
     return run;
@@ -278,12 +278,12 @@ static int64_t run_of_columns(const Runs *runs, const TilePlan *plan)
 /* Columns that are folded one by one would take a cache line for an element; so would elements that
  * are read along one axis and stored, or folded, along another. `room`: of rows that a block holds;
  * INT32_MAX: it holds none. */
-static int64_t run_of_cpu(const Runs *runs, const TilePlan *plan, int64_t room)
+static int64_t run_of_cpu(const Runs *runs, const TilePlan *plan, int64_t capacity)
 {
     bool turned = is_turned_on_cpu(runs, plan);
     bool columns = folds(plan) && (turned || runs->n == 1);
-    if (columns && room < INT32_MAX) {
-        return run_beside_rows(runs, plan, room);
+    if (columns && capacity < INT32_MAX) {
+        return run_with_rows(runs, plan, capacity);
     }
     if (turned) {
         return TURNED_CPU / runs->bytes;
@@ -291,25 +291,25 @@ static int64_t run_of_cpu(const Runs *runs, const TilePlan *plan, int64_t room)
     return columns ? run_of_columns(runs, plan) : 1;
 }
 
-int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowCapacity room)
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowCapacity capacity)
 {
     Runs runs = find_runs(func, group, plan);
     if (!is_gpu(func)) {
-        int64_t run = run_of_cpu(&runs, plan, room.block);
+        int64_t run = run_of_cpu(&runs, plan, capacity.block);
         return set_runs(func, &runs, plan, max_i64(1, run >> func->retry.plain_halvings));
     }
     int64_t wanted = RUN_BYTES / runs.bytes;
     plan->turned = runs.n > 1 ? widest_element(group, &runs) : 0;
     wanted = plan->turned ? repack_permuted_side(func, plan->turned) : wanted;
     /* A row that is held whole is read once: worth shorter runs. */
-    int64_t run = held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / SHARED_BLOCKS);
-    run = run ? run : held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / MAX_BLOCKS);
+    int64_t run = held_run(func, &runs, plan, wanted, BURST_BYTES, capacity.block / SHARED_BLOCKS);
+    run = run ? run : held_run(func, &runs, plan, wanted, BURST_BYTES, capacity.block / MAX_BLOCKS);
     /* Of short elements a smaller cluster, which sends less, is worth more than whole lines. */
     int64_t shared = runs.bytes < 4 && !plan->turned ? BURST_BYTES / runs.bytes : wanted;
-    run = run ? run : held_run(func, &runs, plan, shared, BURST_BYTES, room.cluster);
+    run = run ? run : held_run(func, &runs, plan, shared, BURST_BYTES, capacity.cluster);
     if (!run && worth_half_bursts(group)) {
         run = held_run(func, &runs, plan, MIN_BYTES / runs.bytes, MIN_BYTES,
-                       max_i64(room.block, room.cluster));
+                       max_i64(capacity.block, capacity.cluster));
     }
     return set_runs(func, &runs, plan, run ? run : wanted);
 }

@@ -144,7 +144,7 @@ int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m
         cols = cached_columns(group, plan, m, n);
     }
     if (m) {
-        rows = step_beside(n, rows, cols, FMA_MIN);
+        rows = step_for_short_axis(n, rows, cols, FMA_MIN);
         set_halved(func, m, fitted(m->dim, rows), FMA_MIN, TURN_ROWS,
                    "rows that share each element of the right operand");
     }

@@ -16,10 +16,10 @@ enum {
                                 H200 */
     EVEN_COLUMNS = 32,       /* steps that the matrix units of all types take */
     EVEN_GAIN = 8,           /* % that another step must save */
-    HELD_BESIDE = 90,        /* bytes of a thread's registers that are no accumulators, and half a
+    RESERVED_BYTES = 90,     /* bytes of a thread's registers that are no accumulators, and half a
                                 byte for each element of the scores' depth: nothing spills then */
     SCARCE = 144,            /* registers: where there are fewer, */
-    SCARCE_BESIDE = 24,      /* this many bytes more */
+    SCARCE_RESERVED_BYTES = 24, /* this many bytes more */
     MAX_CONSUMER = 240,
     CHAIN_DOTS = 3, /* products of a step, that wait for one another */
 };
@@ -216,8 +216,9 @@ static int64_t held_by(const Func *func, const BlockFootprint *steps, int64_t gr
     int64_t each = target->registers / blocks / ((groups + 1) * group);
     int64_t left = each / unit * unit * (groups + 1) - target->setmaxnreg_min;
     int64_t registers = min_i64(MAX_CONSUMER, left / groups / unit * unit);
-    int64_t beside = HELD_BESIDE + steps->depth / 2 + (registers < SCARCE ? SCARCE_BESIDE : 0);
-    return registers * (int64_t)sizeof(int32_t) - beside - steps->plan.beside;
+    int64_t reserved_bytes =
+        RESERVED_BYTES + steps->depth / 2 + (registers < SCARCE ? SCARCE_RESERVED_BYTES : 0);
+    return registers * (int64_t)sizeof(int32_t) - reserved_bytes - steps->plan.reserved;
 }
 
 /* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. A result
@@ -231,10 +232,10 @@ static bool unit_steps_fit(Func *func, const BlockFootprint *steps)
     bool own = !steps->plan.groups && groups <= 2; /* the source's steps: nothing to weigh */
     int64_t held =
         own ? THREAD_HELD_BYTES : held_by(func, steps, groups, max_i64(1, steps->plan.blocks));
-    int64_t room = (func->target->shared_bytes + reserved) / blocks_of(func, steps);
-    return steps->once + steps->stored - steps->lent + 2 * (steps->walked + steps->plain) +
+    int64_t available = (func->target->shared_bytes + reserved) / blocks_of(func, steps);
+    return steps->loaded_once + steps->stored - steps->lent + 2 * (steps->walked + steps->plain) +
                    SHARED_SLACK + reserved <=
-               room &&
+               available &&
            steps->held + steps->operand <= threads * held;
 }
 
@@ -247,11 +248,11 @@ bool source_fits(Func *func, const BlockFootprint *steps)
         return unit_steps_fit(func, steps);
     }
     /* A product by fma also stages operands that come from registers; copies have two slots. */
-    int64_t room = func->target->shared_bytes, walked = steps->unit ? 0 : steps->walked;
+    int64_t available = func->target->shared_bytes, walked = steps->unit ? 0 : steps->walked;
     int64_t ahead = func->target->async_copy_bytes ? walked + SHARED_SLACK : 0;
-    room = func->retry.alias_buffers ? room : min_i64(room * 7 / 8, room - ahead);
-    return steps->shared <= room &&
-           steps->accumulators <= (int64_t)256 * THREAD_ACCUMULATORS;
+    available =
+        func->retry.alias_buffers ? available : min_i64(available * 7 / 8, available - ahead);
+    return steps->shared <= available && steps->accumulators <= (int64_t)256 * THREAD_ACCUMULATORS;
 }
 
 static int64_t source_warps(const Func *func, const BlockFootprint *steps)

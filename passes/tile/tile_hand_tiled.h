@@ -14,7 +14,7 @@ typedef struct WarpGroupPlan {
     int64_t groups;  /* of 64 rows; 0: as the source says */
     int64_t blocks;  /* of a multiprocessor, that share its registers and memory; 0: as given */
     int64_t columns; /* of the widest loop's step, at most of others'; 0: as the source says */
-    int64_t beside;  /* bytes of a thread's registers that are not for accumulators */
+    int64_t reserved; /* bytes of a thread's registers that are not for accumulators */
     int64_t widest;  /* the widest loop's step in the source */
 } WarpGroupPlan;
 
@@ -31,8 +31,8 @@ typedef struct BlockFootprint {
     const Block *block; /* what is measured */
     int64_t shrink; /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
     int64_t shared; /* bytes of products' operands */
-    int64_t once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
-    LoopPhase phase, beside;      /* whose products are being measured; of no loop */
+    int64_t loaded_once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
+    LoopPhase phase, no_loop;            /* whose products are being measured; of no loop */
     int64_t plain;         /* operands that are computed, of products by fused multiply-adds */
     int64_t in_turn;       /* the largest of those by a step: in addition to it the others take
                               none */

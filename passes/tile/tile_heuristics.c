@@ -13,7 +13,7 @@ enum {
     SMALL_BLOCK = 128,     /* accesses of 16 bytes: worth a block, if it is a row */
     BEGIN_BLOCKS = 8,      /* of a multiprocessor, without which nothing begins too slowly */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
-    MAX_MEETING = 512,     /* threads of a row: more would take long to synchronize */
+    MAX_TIED = 512,        /* threads of a row: more would take long to synchronize */
     LOOPED_THREAD = 16,    /* where a loop carries as many in addition to those of its step */
     TURNED_THREAD = 64,    /* bytes of a turned tile that a thread holds */
     LOOP_THREAD = 2, /* elements that loop for themselves: a thread continues until all are done */
@@ -63,7 +63,7 @@ static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
         threads = fewest;
     }
     threads = power_of_two_at_least(max_i64(func->target->warp, threads));
-    int64_t limit = loads > MAX_ROW_LOADS ? MAX_MEETING / 2 : MAX_MEETING;
+    int64_t limit = loads > MAX_ROW_LOADS ? MAX_TIED / 2 : MAX_TIED;
     if (threads > limit && tile_most_of_ops(group) >= ROW_ELEMENTS) {
         threads = power_of_two_at_least(fewest);
     }
@@ -77,8 +77,9 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
     if (!is_gpu(func)) {
         return power_of_two_at_least(max_i64(1, most));
     }
-    int64_t round = row_threads(func, group, most) * tile_widest_access(group);
-    return most <= round ? power_of_two_at_least(max_i64(1, most)) : round_up(most, round);
+    int64_t per_access = row_threads(func, group, most) * tile_widest_access(group);
+    return most <= per_access ? power_of_two_at_least(max_i64(1, most))
+                              : round_up(most, per_access);
 }
 
 /* Says of the user's entry why it cannot be: of `reduction resident`, or of a `tile` of a part of
@@ -209,16 +210,16 @@ static int64_t given_elements(Func *func, const TilePlan *plan)
 
 /* How often what the group's rows take, with the user's tiles, fits the registers of a block; 0:
  * not once. */
-static int64_t room_of_rows(const Func *func, const TilePlan *plan, int64_t given)
+static int64_t row_capacity(const Func *func, const TilePlan *plan, int64_t given)
 {
-    int64_t room = tile_row_capacity(func, plan) / given;
+    int64_t capacity = tile_row_capacity(func, plan) / given;
     bool rows = false;
     for (int i = 0; i < plan->n; i++) {
         int64_t most = poly_most(plan->items[i].dim);
         rows = rows || tile_is_row(&plan->items[i]);
-        room /= tile_is_row(&plan->items[i]) && most > 0 ? most : 1;
+        capacity /= tile_is_row(&plan->items[i]) && most > 0 ? most : 1;
     }
-    return rows ? room : INT32_MAX;
+    return rows ? capacity : INT32_MAX;
 }
 
 static bool has_axis(const TilePlan *plan, const Value *value, const AxisPlan *axis)
@@ -232,7 +233,7 @@ static bool has_axis(const TilePlan *plan, const Value *value, const AxisPlan *a
 }
 
 /* Does some tile have elements along both? */
-static bool meet(const Op *group, const TilePlan *plan, const AxisPlan *a, const AxisPlan *b)
+static bool share_tile(const Op *group, const TilePlan *plan, const AxisPlan *a, const AxisPlan *b)
 {
     bool found = false;
     for (int r = 0; r < group->n_regions && !found; r++) {
@@ -241,7 +242,7 @@ static bool meet(const Op *group, const TilePlan *plan, const AxisPlan *a, const
                 const Value *value = op->results[i];
                 found = has_axis(plan, value, a) && has_axis(plan, value, b);
             }
-            found = found || meet(op, plan, a, b);
+            found = found || share_tile(op, plan, a, b);
         }
     }
     return found;
@@ -249,14 +250,14 @@ static bool meet(const Op *group, const TilePlan *plan, const AxisPlan *a, const
 
 /* A short axis that no tile has together with a row that a loop mixes: results of the row. Its
  * block makes all of them. */
-static bool is_beside(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+static bool is_row_result(const Op *group, const TilePlan *plan, const AxisPlan *axis)
 {
     int64_t extent;
     bool beside = false;
     for (int i = 0; i < plan->n_stored; i++) {
         const AxisPlan *row = &plan->items[i];
         beside = beside || row->held;
-        if (row->held && (row == axis || meet(group, plan, row, axis))) {
+        if (row->held && (row == axis || share_tile(group, plan, row, axis))) {
             return false;
         }
     }
@@ -270,11 +271,11 @@ static bool is_in_grid(const AxisPlan *axis)
 }
 
 /* Does some tile have elements along the axis and along a row? */
-static bool meets_row(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+static bool shares_tile_with_row(const Op *group, const TilePlan *plan, const AxisPlan *axis)
 {
     bool found = false;
     for (int i = 0; i < plan->n && !found; i++) {
-        found = tile_is_row(&plan->items[i]) && meet(group, plan, axis, &plan->items[i]);
+        found = tile_is_row(&plan->items[i]) && share_tile(group, plan, axis, &plan->items[i]);
     }
     return found;
 }
@@ -291,11 +292,11 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
         if (is_in_grid(axis) || axis->how == AXIS_UNROLL) {
             continue;
         }
-        int64_t beside = meets_row(group, plan, axis) ? row : 1;
+        int64_t beside = shares_tile_with_row(group, plan, axis) ? row : 1;
         for (int k = i + 1; k < plan->n; k++) {
             const AxisPlan *later = &plan->items[k];
             bool counts = !is_in_grid(later) && later->how == AXIS_LOOP;
-            beside *= counts && meet(group, plan, axis, later) ? later->step : 1;
+            beside *= counts && share_tile(group, plan, axis, later) ? later->step : 1;
         }
         int64_t wanted = power_of_two_at_most(loop_step(func, plan) / 2 / (beside * given));
         wanted /= tile_rows_of_folds(func, group, plan, wanted);
@@ -308,13 +309,13 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
 }
 
 /* Does some tile have elements along this axis of the grid and along one that the block reduces? */
-static bool meets_reduced(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+static bool shares_tile_with_reduced(const Op *group, const TilePlan *plan, const AxisPlan *axis)
 {
     bool found = false;
     for (int i = 0; i < plan->n && !found; i++) {
         const AxisPlan *other = &plan->items[i];
         bool reduced = tile_is_row(other) || (!is_in_grid(other) && other->how == AXIS_LOOP);
-        found = reduced && other != axis && meet(group, plan, axis, other);
+        found = reduced && other != axis && share_tile(group, plan, axis, other);
     }
     return found;
 }
@@ -335,16 +336,16 @@ static void choose_grid(Func *func, const Op *group, TilePlan *plan, int64_t ele
         if (axis->step) {
             continue;
         }
-        bool meets = row > 1 && meets_reduced(group, plan, axis);
+        bool reduced_too = row > 1 && shares_tile_with_reduced(group, plan, axis);
         runs /= axis->min_step;
-        int64_t most = meets ? min_i64(elements, reduced) : elements;
+        int64_t most = reduced_too ? min_i64(elements, reduced) : elements;
         int64_t wanted = fitted(axis->dim, max_i64(axis->min_step, most / runs));
         tile_set_step(func, axis, AXIS_GRID, whole_step(axis->dim, wanted, least),
                       axis->min_step > 1 && runs > 1
                           ? "runs of elements that lie side by side, along several axes"
                           : "enough elements a block for wide, overlapping accesses");
         elements /= axis->step;
-        reduced /= meets ? axis->step : 1;
+        reduced /= reduced_too ? axis->step : 1;
     }
 }
 
@@ -376,11 +377,11 @@ static int64_t heavy_thread(const Op *group)
     return tile_most_of_ops(group) < ROW_ELEMENTS ? HEAVY_THREAD / 2 : HEAVY_THREAD;
 }
 
-static void choose_beside(Func *func, const Op *group, TilePlan *plan)
+static void choose_row_results(Func *func, const Op *group, TilePlan *plan)
 {
     for (int i = 0; i < plan->n_stored; i++) {
         AxisPlan *axis = &plan->items[i];
-        if (!axis->step && is_beside(group, plan, axis)) {
+        if (!axis->step && is_row_result(group, plan, axis)) {
             tile_set_step(func, axis, AXIS_GRID,
                           power_of_two_at_least(max_i64(1, poly_most(axis->dim))),
                           "what a loop over a whole row comes to");
@@ -430,7 +431,7 @@ static bool rows_are_guarded(const TilePlan *plan)
 /* Of short rows whose elements meet those of another short axis, as in ranking by comparing, a
  * block takes several, and fewer steps of that axis at a time: what it does once is as much for few
  * rows as for many. A walk that no tile has whole is long enough to hide that. */
-static int64_t rows_beside_walk(Func *func, const Op *group, const TilePlan *plan, int64_t row)
+static int64_t rows_with_loop(Func *func, const Op *group, const TilePlan *plan, int64_t row)
 {
     bool walked = false;
     for (int i = 0; i < plan->n && row > 1; i++) {
@@ -438,8 +439,8 @@ static int64_t rows_beside_walk(Func *func, const Op *group, const TilePlan *pla
         bool loop = !is_in_grid(axis) && !tile_is_row(axis);
         bool brief = loop && poly_most(axis->dim) <= BLOCK_ELEMENTS / row;
         for (int k = 0; k < plan->n && brief; k++) {
-            walked = walked ||
-                     (tile_is_row(&plan->items[k]) && meet(group, plan, axis, &plan->items[k]));
+            walked = walked || (tile_is_row(&plan->items[k]) &&
+                                share_tile(group, plan, axis, &plan->items[k]));
         }
     }
     return is_gpu(func) && walked ? rows_of_block(func, group, plan, row) : 1;
@@ -451,9 +452,10 @@ static int64_t largest_tile(const Op *group, const TilePlan *plan, int64_t row)
     int64_t reduced = row, other = 1;
     for (int i = 0; i < plan->n_stored; i++) {
         const AxisPlan *axis = &plan->items[i];
-        bool counts = axis->how == AXIS_GRID && !is_beside(group, plan, axis);
+        bool counts = axis->how == AXIS_GRID && !is_row_result(group, plan, axis);
         other *= counts ? axis->step : 1;
-        reduced *= counts && (row == 1 || meets_reduced(group, plan, axis)) ? axis->step : 1;
+        reduced *=
+            counts && (row == 1 || shares_tile_with_reduced(group, plan, axis)) ? axis->step : 1;
     }
     return max_i64(reduced, other);
 }
@@ -464,10 +466,10 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     plan->most_thread = tile_most_held(group, plan);
     plan->most_cached = tile_most_of_cache(func, group);
     plan->row_align = tile_choose_aligned(func, group, plan);
-    RowCapacity room = {room_of_rows(func, plan, given),
-                        tile_room_of_cluster(func, group, plan, given)};
+    RowCapacity capacity = {row_capacity(func, plan, given),
+                            tile_cluster_capacity(func, group, plan, given)};
     tile_choose_windows(func, group, plan);
-    given *= tile_choose_runs(func, group, plan, room);
+    given *= tile_choose_runs(func, group, plan, capacity);
     tile_choose_cluster(func, group, plan, given);
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
@@ -476,11 +478,11 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         }
     }
     bool parts = is_gpu(func) && tile_choose_parts(group, plan);
-    row = choose_reduced(func, group, plan, row, given * rows_beside_walk(func, group, plan, row));
+    row = choose_reduced(func, group, plan, row, given * rows_with_loop(func, group, plan, row));
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
     bool heavy = is_gpu(func) && row == 1 && tile_is_heavy(func, group);
     bool numbered = is_gpu(func) && row == 1 && tile_gathers_runs(group);
-    choose_beside(func, group, plan);
+    choose_row_results(func, group, plan);
     bool turned = plan->turned && row == 1 && !loops && !heavy;
     /* Of these and of the elements of a thread the last one that applies counts. */
     int64_t block = turned ? TURNED_BYTES / plan->turned : BLOCK_ELEMENTS;
@@ -520,17 +522,17 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     thread = row > 1 ? in_row : thread;
     thread = serial ? min_i64(thread, max_i64(1, min_i64(4, serial / func->target->warp))) : thread;
     int64_t threads = elements / thread;
-    if (row > 1 && threads > MAX_MEETING && thread >= ROW_ELEMENTS) {
-        threads = MAX_MEETING;
+    if (row > 1 && threads > MAX_TIED && thread >= ROW_ELEMENTS) {
+        threads = MAX_TIED;
     }
     if (is_gpu(func) && (own || is_one_row(plan, elements)) && !walks(plan)) {
         threads = elements / row * row_threads(func, group, longest_row(plan));
     }
     if (plan->cluster > 1 && tile_is_row(&plan->items[plan->n - 1])) {
         /* Blocks wait for one another: more of them, of fewer threads. */
-        threads = min_i64(row_threads(func, group, elements), MAX_MEETING / 2);
-    } else if (plan->cluster > 1 && threads > MAX_MEETING / 2) { /* columns: likewise */
-        threads = max_i64(MAX_MEETING / 2, elements / (2 * ROW_ELEMENTS));
+        threads = min_i64(row_threads(func, group, elements), MAX_TIED / 2);
+    } else if (plan->cluster > 1 && threads > MAX_TIED / 2) { /* columns: likewise */
+        threads = max_i64(MAX_TIED / 2, elements / (2 * ROW_ELEMENTS));
     }
     threads = max_i64(func->target->warp, min_i64(threads, func->target->max_threads));
     plan->warps = power_of_two_at_least(threads) / func->target->warp;

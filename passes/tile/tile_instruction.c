@@ -67,7 +67,7 @@ static const char *operand_names(const Func *func, const MmaTypes *of)
 
 typedef struct Choice {
     const MatrixInstr *unit; /* NULL: none */
-    const MatrixInstr *near; /* the first one that operands, tiles or warps keep from it */
+    const MatrixInstr *nearest; /* the first one that operands, tiles or warps keep from it */
 } Choice;
 
 /* Of the target's units (of the given word, if any): one for these very operands before others. */
@@ -85,7 +85,7 @@ static Choice choose_row(const Func *func, const char *word, const MmaTypes *of,
         }
         bool better = !choice.unit || (!is_exact(choice.unit, of) && is_exact(row, of));
         if (!suits(row, of, tiles)) {
-            choice.near = choice.near ? choice.near : row;
+            choice.nearest = choice.nearest ? choice.nearest : row;
         } else if (better) {
             choice.unit = row;
         }
@@ -93,7 +93,7 @@ static Choice choose_row(const Func *func, const char *word, const MmaTypes *of,
     return choice;
 }
 
-static const char *why_not_unit(Func *func, const MmaTypes *of, const MatrixInstr *near,
+static const char *why_not_unit(Func *func, const MmaTypes *of, const MatrixInstr *nearest,
                                 const MmaTileShape *tiles)
 {
     const char *operands = operand_names(func, of);
@@ -101,12 +101,12 @@ static const char *why_not_unit(Func *func, const MmaTypes *of, const MatrixInst
         return arena_printf(func->arena, "%s operands, but no matrix unit that is used here",
                             operands);
     }
-    if (!near) {
+    if (!nearest) {
         return arena_printf(func->arena, "%s operands: no matrix unit here multiplies them exactly",
                             operands);
     }
-    if (!operands_suit(near, of, tiles)) {
-        if (mma_upcasts_a(near, of->left)) {
+    if (!operands_suit(nearest, of, tiles)) {
+        if (mma_upcasts_a(nearest, of->left)) {
             return arena_printf(func->arena,
                                 "%s operands: what warp groups widen has k contiguous, and rows "
                                 "that the copy engine brings",
@@ -117,14 +117,14 @@ static const char *why_not_unit(Func *func, const MmaTypes *of, const MatrixInst
                             "both (x @ w.T, or copies: repack_k_major)",
                             operands);
     }
-    if (tiles_suit(near, tiles)) {
+    if (tiles_suit(nearest, tiles)) {
         return arena_printf(func->arena, "%s operands, but warps that make no group of %d",
-                            operands, mma_warps(near));
+                            operands, mma_warps(nearest));
     }
     return arena_printf(func->arena,
                         "%s operands, but tiles that the matrix unit does not take: it multiplies "
                         "%d rows by %d columns, %d deep",
-                        operands, near->m, near->n, near->k);
+                        operands, nearest->m, nearest->n, nearest->k);
 }
 
 static const char *why_unit(Func *func, const MatrixInstr *unit, const MmaTypes *of)
@@ -229,7 +229,7 @@ const MatrixInstr *tile_instruction(Func *func, const MmaTypes *of, DType result
         return choice.unit;
     }
     if (!fma) {
-        const char *reason = why_not_unit(func, of, choice.near, tiles);
+        const char *reason = why_not_unit(func, of, choice.nearest, tiles);
         schedule_decide_symbol(func, "instruction", "", "fma", "%s", reason);
         if (word && func->diags->errors == 0) {
             refuse_unit(func, word, reason, of, result);

@@ -217,7 +217,7 @@ static void choose_reused(const Reuse *reuse, int64_t *steps)
 }
 
 /* Fewer of the other axes next to a row that the block holds whole. */
-static void leave_room_for_row(const Reuse *reuse, int64_t *steps)
+static void leave_registers_for_row(const Reuse *reuse, int64_t *steps)
 {
     const TilePlan *plan = reuse->plan;
     int64_t row = 0;
@@ -325,7 +325,7 @@ bool tile_choose_reuse(Func *func, const Op *group, TilePlan *plan)
     *plan = tried;
     reuse.heavy = tile_is_heavy(func, group);
     choose_reused(&reuse, steps);
-    leave_room_for_row(&reuse, steps);
+    leave_registers_for_row(&reuse, steps);
     choose_folded(&reuse, steps, shorten_grid(func, &reuse, steps));
     limit_tile(plan, steps);
     set_steps(func, plan, steps);

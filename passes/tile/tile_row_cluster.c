@@ -151,7 +151,7 @@ static int64_t shareable(Func *func, const Op *group, const TilePlan *plan)
     return some ? elements_of_rows(plan) : 0;
 }
 
-int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, int64_t given)
+int64_t tile_cluster_capacity(Func *func, const Op *group, const TilePlan *plan, int64_t given)
 {
     int64_t elements = shareable(func, group, plan);
     if (!elements) {
@@ -175,9 +175,10 @@ static int64_t derived_blocks(const Func *func, const Op *group, const TilePlan 
     bool columns = !tile_is_row(&plan->items[plan->n - 1]);
     int64_t part =
         columns ? CLUSTER_ELEMENTS : PART_BYTES * tile_widest_access(group) / ACCESS_BYTES;
-    bool beside = tile_loads_of_rows(group) > MAX_ROW_LOADS;
-    int64_t whole = beside ? min_i64(CLUSTER_ELEMENTS, part + part / 2) : CLUSTER_ELEMENTS;
-    while (elements > whole && blocks < most && elements / blocks > part) {
+    bool loads_more = tile_loads_of_rows(group) > MAX_ROW_LOADS;
+    int64_t most_of_block =
+        loads_more ? min_i64(CLUSTER_ELEMENTS, part + part / 2) : CLUSTER_ELEMENTS;
+    while (elements > most_of_block && blocks < most && elements / blocks > part) {
         blocks *= 2;
     }
     return elements / blocks <= 2 * CLUSTER_ELEMENTS ? blocks : 1;

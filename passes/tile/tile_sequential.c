@@ -42,7 +42,7 @@ typedef struct Inner {
     int axis;
 } Inner;
 
-typedef struct Apart {
+typedef struct IndependentAxis {
     Func *func;
     Inner inners[MAX_GROUPS];
     int n;
@@ -51,7 +51,7 @@ typedef struct Apart {
     Dim dim;
     bool mixed, changed;
     Inner *inner; /* at work */
-} Apart;
+} IndependentAxis;
 
 /* The value's axis that walks the memory's whole axis; -1: an index stands there. */
 static int walked_axis(const Access *access, int axis)
@@ -85,7 +85,7 @@ static int value_axis(const Op *op, const Access *access, int axis)
     return op->kind == OP_GATHER ? counted_axis(access, axis, op) : walked_axis(access, axis);
 }
 
-static bool learn_class(Apart *a, const Value *value, int axis)
+static bool learn_class(IndependentAxis *a, const Value *value, int axis)
 {
     int class = axis < 0 ? -1 : axes_class(&a->inner->axes, value, axis);
     if (class < 0 || (a->inner->class >= 0 && a->inner->class != class) ||
@@ -100,7 +100,8 @@ static bool learn_class(Apart *a, const Value *value, int axis)
 }
 
 /* The memory's axis that a group walks by its axis. */
-static int axis_of_memory(const Apart *a, const Op *op, const Access *access, const Value *value)
+static int axis_of_memory(const IndependentAxis *a, const Op *op, const Access *access,
+                          const Value *value)
 {
     for (int i = 0; i < access->n; i++) {
         int axis = value_axis(op, access, i);
@@ -114,7 +115,7 @@ static int axis_of_memory(const Apart *a, const Op *op, const Access *access, co
 /* What a block writes it alone reads: all of it lies along the axis. */
 static void follow(Op *op, void *user)
 {
-    Apart *a = user;
+    IndependentAxis *a = user;
     bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
     if (a->mixed || (!reads && op->kind != OP_STORE) ||
         op->operands[0]->type->kind != TYPE_TENSOR || !a->written[op->operands[0]->index]) {
@@ -132,7 +133,7 @@ static void follow(Op *op, void *user)
     }
 }
 
-static bool goes_along(const Apart *a, const Value *value)
+static bool goes_along(const IndependentAxis *a, const Value *value)
 {
     for (int i = 0; i < value->type->rank; i++) {
         if (axes_class(&a->inner->axes, value, i) == a->inner->class) {
@@ -144,12 +145,12 @@ static bool goes_along(const Apart *a, const Value *value)
 
 static void check_effect(Op *op, void *user)
 {
-    Apart *a = user;
+    IndependentAxis *a = user;
     a->mixed = a->mixed || op->kind == OP_DOT || op->kind == OP_SCATTER ||
                (axes_written(op) && !goes_along(a, axes_written(op)));
 }
 
-static void check_groups(Apart *a)
+static void check_groups(IndependentAxis *a)
 {
     for (int i = 0; i < a->n && !a->mixed; i++) {
         a->inner = &a->inners[i];
@@ -162,7 +163,7 @@ static void check_groups(Apart *a)
 }
 
 /* Beginning with an axis of what the first group stores. */
-static bool is_apart(Apart *a, const Op *store, int axis)
+static bool is_independent(IndependentAxis *a, const Op *store, int axis)
 {
     Access access = op_access(store, 0);
     int value = walked_axis(&access, axis);
@@ -192,13 +193,13 @@ static bool is_apart(Apart *a, const Op *store, int axis)
 
 static void note_written(Op *op, void *user)
 {
-    Apart *a = user;
+    IndependentAxis *a = user;
     if (op->kind == OP_STORE) {
         a->written[op->operands[0]->index] = true;
     }
 }
 
-static void collect_groups(Apart *a, Block *block)
+static void collect_groups(IndependentAxis *a, Block *block)
 {
     for (Op *op = block->first; op; op = op->next) {
         if (op->kind == OP_PARALLEL && !tile_is_serial(op)) {
@@ -216,7 +217,7 @@ static void collect_groups(Apart *a, Block *block)
 }
 
 /* A scalar between groups that is read from what they write is made of all of it. */
-static void check_scalars(Apart *a, const Block *block)
+static void check_scalars(IndependentAxis *a, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
         const Value *memory = op->kind == OP_LOAD || op->kind == OP_GATHER ? op->operands[0] : NULL;
@@ -231,7 +232,7 @@ static void check_scalars(Apart *a, const Block *block)
     }
 }
 
-static bool find_apart(Apart *a, Block *block)
+static bool find_independent_axis(IndependentAxis *a, Block *block)
 {
     a->written = ARENA_ARRAY(a->func->arena, bool, a->func->params.n);
     a->axes = ARENA_ARRAY(a->func->arena, int, a->func->params.n);
@@ -245,7 +246,7 @@ static bool find_apart(Apart *a, Block *block)
         return false;
     }
     for (int axis = 0; axis < op_access(store, 0).n; axis++) {
-        if (is_apart(a, store, axis)) {
+        if (is_independent(a, store, axis)) {
             return true;
         }
     }
@@ -256,15 +257,15 @@ static bool find_apart(Apart *a, Block *block)
 
 typedef struct Serial {
     Func *func;
-    Apart *apart;
+    IndependentAxis *independent;
     Value *range; /* of the axis, this block's; NULL: one block walks all */
     int64_t warps;
 } Serial;
 
-static void keep_apart(const Serial *s, TilePlan *plan, const Op *group)
+static void split_along_axis(const Serial *s, TilePlan *plan, const Op *group)
 {
-    for (int i = 0; s->range && i < s->apart->n; i++) {
-        const Inner *inner = &s->apart->inners[i];
+    for (int i = 0; s->range && i < s->independent->n; i++) {
+        const Inner *inner = &s->independent->inners[i];
         int class = inner->group == group ? axes_class(plan->axes, inner->value, inner->axis) : -1;
         for (int k = 0; k < plan->n && class >= 0; k++) {
             if (plan->items[k].class == class) {
@@ -282,7 +283,7 @@ static void tile_here(Serial *s, Op *group)
     Axes axes = an_axes(s->func, group->regions[0]);
     TilePlan plan = {.axes = &axes};
     tile_collect(s->func, &plan, group);
-    keep_apart(s, &plan, group);
+    split_along_axis(s, &plan, group);
     tile_choose(s->func, group, &plan);
     tile_emit_here(s->func, group, &plan);
     axes_done(&axes);
@@ -314,7 +315,7 @@ static void tile_inside(Serial *s, Block *block)
 /* ---- the launch ---- */
 
 /* Elements along the other axes of the group that has most of them. */
-static int64_t other_elements(const Apart *a)
+static int64_t other_elements(const IndependentAxis *a)
 {
     int64_t most = 1;
     for (int i = 0; i < a->n; i++) {
@@ -331,25 +332,26 @@ static int64_t other_elements(const Apart *a)
     return most;
 }
 
-static Op *build_launch(Func *func, Op *group, const Apart *apart)
+static Op *build_launch(Func *func, Op *group, const IndependentAxis *independent)
 {
     Builder before = build_before(func, group);
-    if (!apart) {
+    if (!independent) {
         return build_parallel(&before, OP_LAUNCH, 0, NULL, NULL, NULL);
     }
-    const DimVar *var = poly_as_var(apart->dim);
+    const DimVar *var = poly_as_var(independent->dim);
     const char *name = var && var->name && !var->unnamed ? var->name : "axis1";
     int64_t step = tile_checked_step(
         func, name,
         schedule_decide_int(
             func, "tile", name,
-            fitted(apart->dim, power_of_two_at_most(BLOCK_ELEMENTS / other_elements(apart))),
+            fitted(independent->dim,
+                   power_of_two_at_most(BLOCK_ELEMENTS / other_elements(independent))),
             "a loop mixes other axes: each block walks it for its own part of %s", name));
-    return build_parallel(&before, OP_LAUNCH, 1, &apart->dim, &step, &name);
+    return build_parallel(&before, OP_LAUNCH, 1, &independent->dim, &step, &name);
 }
 
 /* Elements that the group with most of them walks in a step. */
-static double walked_elements(const Apart *a)
+static double walked_elements(const IndependentAxis *a)
 {
     double most = 0;
     for (int i = 0; i < a->n; i++) {
@@ -364,7 +366,7 @@ static double walked_elements(const Apart *a)
     return most;
 }
 
-static void warn_of_one_block(const Apart *a, const Op *group)
+static void warn_of_one_block(const IndependentAxis *a, const Op *group)
 {
     const Op *loop = group->regions[0]->first;
     while (loop && loop->n_regions == 0) {
@@ -380,17 +382,17 @@ static void warn_of_one_block(const Apart *a, const Op *group)
 
 void tile_serial(Func *func, Op *group)
 {
-    Apart *apart = ARENA_NEW(func->arena, Apart);
-    *apart = (Apart){.func = func};
-    if (!find_apart(apart, group->regions[0])) {
-        warn_of_one_block(apart, group);
-        apart = NULL;
+    IndependentAxis *independent = ARENA_NEW(func->arena, IndependentAxis);
+    *independent = (IndependentAxis){.func = func};
+    if (!find_independent_axis(independent, group->regions[0])) {
+        warn_of_one_block(independent, group);
+        independent = NULL;
     }
-    Op *launch = build_launch(func, group, apart);
+    Op *launch = build_launch(func, group, independent);
     while (group->regions[0]->first) {
         op_move_to_end(group->regions[0]->first, launch->regions[0]);
     }
-    Serial serial = {func, apart, apart ? launch->regions[0]->args[0] : NULL, 1};
+    Serial serial = {func, independent, independent ? launch->regions[0]->args[0] : NULL, 1};
     tile_inside(&serial, launch->regions[0]);
     op_set_ints(func, launch, ATTR_WARPS, 1, &serial.warps);
     op_remove(group);

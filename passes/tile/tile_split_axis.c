@@ -265,9 +265,9 @@ void emit_enter_slice(TileEmitter *e, EmitFrame *frame, AxisSplit *split, Value 
     Builder *b = &frame->at;
     int64_t size = max_i64(1, axis->step); /* of a step: batches are taken one by one */
     Value *all = build_size(b, axis->dim), *step = build_i64(b, size);
-    Value *round = build_i64(b, split->shares * size);
+    Value *per_step = build_i64(b, split->shares * size);
     Value *less = build_binary(b, OP_ADD, all, build_i64(b, split->shares * size - 1));
-    Value *each = build_binary(b, OP_MUL, build_binary(b, OP_DIV, less, round), step);
+    Value *each = build_binary(b, OP_MUL, build_binary(b, OP_DIV, less, per_step), step);
     split->share = c;
     split->lo = build_binary(b, OP_MUL, c, each);
     split->hi = build_binary(b, OP_MIN, build_binary(b, OP_ADD, split->lo, each), all);

@@ -77,7 +77,7 @@ static bool is_of_places(const Value *index)
  * of the places that a sum goes over, by which the phases of a transposed convolution are read. */
 static bool is_window_index(const TilePlan *plan, const Value *index, const AxisPlan *axis)
 {
-    bool moves = false, moves_besides = false, of_places = index && is_of_places(index);
+    bool moves = false, moves_others = false, of_places = index && is_of_places(index);
     for (int i = 0; index && i < index->type->rank; i++) {
         int64_t growth;
         bool known = an_index_stride(index, i, &growth);
@@ -85,9 +85,9 @@ static bool is_window_index(const TilePlan *plan, const Value *index, const Axis
         bool own = axes_class(plan->axes, index, i) == axis->class;
         bool shares = !own && other && (other->flags & AXIS_STORED);
         moves = moves || (own && (!known || growth));
-        moves_besides = moves_besides || (known ? !own && growth : shares || !of_places);
+        moves_others = moves_others || (known ? !own && growth : shares || !of_places);
     }
-    return moves && moves_besides;
+    return moves && moves_others;
 }
 
 static bool is_window(const Op *group, const TilePlan *plan, const AxisPlan *axis)
@@ -114,7 +114,7 @@ static bool is_gathered(const Op *group, const TilePlan *plan, const AxisPlan *a
 }
 
 /* Axes of the value other than this one. */
-static int axes_beside(const TilePlan *plan, const Value *value, const AxisPlan *axis)
+static int count_other_axes(const TilePlan *plan, const Value *value, const AxisPlan *axis)
 {
     int n = 0;
     for (int i = 0; i < value->type->rank; i++) {
@@ -140,7 +140,7 @@ static bool is_of_pairs(const Op *group, const TilePlan *plan, const AxisPlan *a
             int at = (int)op_int(op, ATTR_AXIS, 0);
             along = tile_axis_of((TilePlan *)plan, value, at) == axis;
         }
-        int n = along ? axes_beside(plan, value, axis) : 0;
+        int n = along ? count_other_axes(plan, value, axis) : 0;
         reduced = !reads && n > reduced ? n : reduced;
         read = reads && n > read ? n : read;
     }
@@ -180,7 +180,7 @@ void tile_choose_windows(const Func *func, const Op *group, TilePlan *plan)
 typedef struct Stencil {
     TilePlan *plan;
     AxisPlan *lanes, *run, *tap; /* run, tap: NULL where windows overlap along lanes alone */
-    int64_t apart; /* places of the run: this many elements */
+    int64_t distance;            /* places of the run: this many elements */
     bool overlap;  /* the windows of neighbours in memory */
 } Stencil;
 
@@ -233,7 +233,7 @@ static bool find_stencil(TilePlan *plan, const Op *gather, Stencil *found)
         if (moves.stored && moves.reduced && !found->run) {
             found->run = moves.stored;
             found->tap = moves.reduced;
-            found->apart = moves.step;
+            found->distance = moves.step;
         }
     }
     return found->run || found->overlap;
@@ -292,9 +292,9 @@ static int64_t lane_step(const Func *func, Dim dim, int64_t most)
 
 /* Runs of one length, no more of them than of the longest: of places that lie apart fewer, whose
  * windows cover as many elements. */
-static int64_t run_step(Dim dim, int64_t apart)
+static int64_t run_step(Dim dim, int64_t distance)
 {
-    int64_t extent, run = fitted(dim, max_i64(2, RUN / max_i64(1, apart)));
+    int64_t extent, run = fitted(dim, max_i64(2, RUN / max_i64(1, distance)));
     if (tile_exact(dim, &extent) && extent > 0) {
         int64_t runs = ceil_div(extent, run);
         run = ceil_div(extent, runs);
@@ -324,7 +324,7 @@ bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
             tile_set_step(func, axis, AXIS_GRID, lane_step(func, axis->dim, most),
                           "neighbours in memory, side by side");
         } else if (axis == stencil.run) {
-            tile_set_step(func, axis, AXIS_GRID, run_step(axis->dim, stencil.apart),
+            tile_set_step(func, axis, AXIS_GRID, run_step(axis->dim, stencil.distance),
                           "places of a thread, whose windows overlap");
         } else {
             tile_set_step(func, axis, AXIS_GRID, 1, "one at a time: a run has elements enough");

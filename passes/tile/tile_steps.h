@@ -55,7 +55,7 @@ typedef struct RowCapacity {
 
 /* Gives each stored axis that is not reduced its least step, for coalesced accesses; returns their
  * product. */
-int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowCapacity room);
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowCapacity capacity);
 /* Rows too long for one block's registers: one of their axes is shared out over a cluster, if the
  * target has them and the group's work allows it. `given`: elements of the tile for each of a row.
  */
@@ -70,7 +70,7 @@ void tile_choose_cluster_split_k(Func *func, const Op *group, TilePlan *plan, bo
 /* Is all that the group writes written by stores, along both axes of its product? */
 bool tile_stores_product(const Op *group, TilePlan *plan);
 /* How often the rows fit those of the largest cluster; 0: they cannot be a cluster's. */
-int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, int64_t given);
+int64_t tile_cluster_capacity(Func *func, const Op *group, const TilePlan *plan, int64_t given);
 /* Is all that the group writes written along the axis? */
 bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis);
 /* True if the blocks of a cluster, which have the parts of a row, all have what is written: the
@@ -230,10 +230,11 @@ static inline int64_t tiles_of(const AxisPlan *axis, int64_t step)
 
 /* A step together with one of another axis that holds all of it: tiles are as large as `usual`
  * ones. */
-static inline int64_t step_beside(const AxisPlan *other, int64_t step, int64_t usual, int64_t least)
+static inline int64_t step_for_short_axis(const AxisPlan *other, int64_t step, int64_t usual,
+                                          int64_t least)
 {
-    int64_t beside = other && other->whole > usual ? step * usual / other->whole : step;
-    return max_i64(least, power_of_two_at_most(max_i64(1, beside)));
+    int64_t proportional = other && other->whole > usual ? step * usual / other->whole : step;
+    return max_i64(least, power_of_two_at_most(max_i64(1, proportional)));
 }
 
 /* Chooses tiles and warps for an instruction of single warps, of which a step may be `scaled`;

@@ -351,9 +351,9 @@ int64_t tile_most_of_cache(const Func *func, const Op *group)
     Lanes lanes = {func->target->vector_bytes / (int64_t)sizeof(float), 1};
     block_walk(group->regions[0], count_gathered, &gathered);
     block_walk(group->regions[0], count_padding, &lanes);
-    int64_t room = func->target->shared_bytes / max_i64(1, gathered * GATHERED_BYTES);
-    room = min_i64(room, ROW_MAX_CPU) / lanes.padding;
-    return max_i64(MIN_GATHERED, power_of_two_at_most(room));
+    int64_t available = func->target->shared_bytes / max_i64(1, gathered * GATHERED_BYTES);
+    available = min_i64(available, ROW_MAX_CPU) / lanes.padding;
+    return max_i64(MIN_GATHERED, power_of_two_at_most(available));
 }
 
 static void find_runs(Op *op, void *user)

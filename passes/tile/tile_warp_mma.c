@@ -35,9 +35,10 @@ static bool is_along_tile(const TilePlan *plan, const Op *read, const AxisPlan *
 {
     Access access = op_access(read, 0);
     const Value *last = access.n ? access.indices[access.n - 1] : NULL, *result = read->results[0];
-    bool whole = read->kind == OP_GATHER || !last || last->type->kind == TYPE_RANGE;
-    int class =
-        whole && result->type->rank ? axes_class(plan->axes, result, result->type->rank - 1) : -1;
+    bool has_full_rows = read->kind == OP_GATHER || !last || last->type->kind == TYPE_RANGE;
+    int class = has_full_rows && result->type->rank
+                    ? axes_class(plan->axes, result, result->type->rank - 1)
+                    : -1;
     return class >= 0 &&
            ((axes[0] && axes[0]->class == class) || (axes[1] && axes[1]->class == class));
 }
@@ -228,7 +229,7 @@ int64_t tile_choose_warp_mma(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *
     bool ring = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
     int unhalved = 0;
     if (m) {
-        int64_t rows = step_beside(n, 128, columns, unit->m);
+        int64_t rows = step_for_short_axis(n, 128, columns, unit->m);
         unhalved += set_halved(func, m, max_i64(unit->m, fitted(m->dim, rows)), unit->m, TURN_ROWS,
                                "rows that share each fragment of the right operand");
     }

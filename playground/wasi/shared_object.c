@@ -8,7 +8,7 @@ bool object_build(const void *inside, Text *out)
     return false;
 }
 
-const char *object_beside(Arena *arena, const void *inside, const char *file)
+const char *object_sibling_path(Arena *arena, const void *inside, const char *file)
 {
     (void)arena, (void)inside, (void)file;
     return NULL;

@@ -16,7 +16,7 @@ static void compiler_end(TesseraContext *context)
     tasks_free(context);
     doctor_free(context);
     cache_free(context);
-    arena_free(&compiler->told);
+    arena_free(&compiler->diagnostics_arena);
     context_drop(context, compiler);
 }
 
@@ -41,7 +41,7 @@ TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
         return context_fail(NULL, TESSERA_ENVIRONMENT, 0, "out of memory");
     }
     *compiler = (CompilerState){0};
-    arena_init(&compiler->told, from);
+    arena_init(&compiler->diagnostics_arena, from);
     return TESSERA_OK;
 }
 
@@ -108,11 +108,11 @@ void context_take_over(TesseraContext *context, TesseraContext *from)
         from->reproducer = before.reproducer;
     }
     to->warnings = of->warnings;
-    to->told = of->told;
+    to->diagnostics_arena = of->diagnostics_arena;
     to->diagnostics = of->diagnostics;
     to->n_diagnostics = of->n_diagnostics;
     of->warnings = had.warnings;
-    of->told = had.told;
+    of->diagnostics_arena = had.diagnostics_arena;
     of->diagnostics = had.diagnostics;
     of->n_diagnostics = had.n_diagnostics;
 }

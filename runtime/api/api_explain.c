@@ -20,15 +20,15 @@ typedef struct Task {
 /* ---- the report ---- */
 
 /* The same again, telling of each pass; what it warns of was reported the first time. */
-static bool compile_again(Compilation *c, Compilation *again, Listings *listings)
+static bool compile_copy(Compilation *c, Compilation *copy, Listings *listings)
 {
-    size_t told = c->work->diags.list.n;
-    *again = compilation_again(c);
-    again->pinned = pins_again(&c->pinned);
-    again->record = listings;
-    bool good = compile(again, (CompileGoal){COMPILE_IR});
+    size_t n_diags = c->work->diags.list.n;
+    *copy = compilation_copy(c);
+    copy->pinned = pins_copy(&c->pinned);
+    copy->record = listings;
+    bool good = compile(copy, (CompileGoal){COMPILE_IR});
     if (good) {
-        c->work->diags.list.n = told;
+        c->work->diags.list.n = n_diags;
     }
     return good;
 }
@@ -36,17 +36,17 @@ static bool compile_again(Compilation *c, Compilation *again, Listings *listings
 /* The launches as source, as they are once `tile` has run. */
 static bool explain_nest(const Task *task)
 {
-    Compilation again = compilation_again(&task->kernel->compilation);
-    size_t told = task->kernel->work.diags.list.n;
+    Compilation copy = compilation_copy(&task->kernel->compilation);
+    size_t n_diags = task->kernel->work.diags.list.n;
     NestSource nest = {0};
     Text out = text_new(&task->kernel->work.arena);
-    again.pinned = pins_again(&task->kernel->compilation.pinned);
-    again.nest = &nest;
-    if (!compile(&again, (CompileGoal){COMPILE_IR})) {
+    copy.pinned = pins_copy(&task->kernel->compilation.pinned);
+    copy.nest = &nest;
+    if (!compile(&copy, (CompileGoal){COMPILE_IR})) {
         return false;
     }
-    task->kernel->work.diags.list.n = told;
-    nest_finish(again.func, &nest, &out);
+    task->kernel->work.diags.list.n = n_diags;
+    nest_finish(copy.func, &nest, &out);
     *task->bytes = (TesseraBytes){out.data, out.n};
     return true;
 }
@@ -60,11 +60,11 @@ static bool make_report(Task *task)
     ReportInput *input = ARENA_NEW(arena, ReportInput);
     Plan *plan = ARENA_NEW(arena, Plan);
     if (listed) {
-        Compilation *again = ARENA_NEW(arena, Compilation);
-        if (!compile_again(c, again, &input->listings)) {
+        Compilation *copy = ARENA_NEW(arena, Compilation);
+        if (!compile_copy(c, copy, &input->listings)) {
             return false;
         }
-        c = again;
+        c = copy;
     }
     if (!explain_input(c, listed, input, plan)) {
         return false;

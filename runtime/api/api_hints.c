@@ -272,7 +272,7 @@ void hints_make(const Compilation *c, Report *report)
     if (!known || s.cost <= 0) {
         return;
     }
-    TesseraDebug told = attempts_begin(c);
+    TesseraDebug saved = attempts_begin(c);
     Attempt as_it_is = try_change(&s, NULL, true);
     s.ranked = as_it_is.seconds;
     s.ranking = as_it_is.cost;
@@ -288,5 +288,5 @@ void hints_make(const Compilation *c, Report *report)
         add_entries(&s);
     }
     try_trials(&s);
-    attempts_end(c, &told);
+    attempts_end(c, &saved);
 }

@@ -176,8 +176,8 @@ static bool infer_axis(Infer *in, const TesseraParam *param, const TesseraTensor
     if (!extent.unknown || extent.slope == 0 || !is_size(in, extent.unknown)) {
         return true;
     }
-    bool whole = extent.slope == -1 ? rest > INT64_MIN : rest % extent.slope == 0;
-    if (!whole || rest / extent.slope < 0) {
+    bool divides = extent.slope == -1 ? rest > INT64_MIN : rest % extent.slope == 0;
+    if (!divides || rest / extent.slope < 0) {
         diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
                         "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
                         in->signature->name, axis, param->name, value, extent.unknown,

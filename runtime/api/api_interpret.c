@@ -130,14 +130,14 @@ static bool run_interp(OracleTask *task)
 static const Func *scheduled(const Compilation *c, const char *target)
 {
     Diags *diags = &c->work->diags;
-    size_t told = diags->list.n;
+    size_t n_diags = diags->list.n;
     int errors = diags->errors;
-    Compilation again = compilation_again(c);
-    again.options.target = target;
-    bool good = compile(&again, (CompileGoal){COMPILE_IR});
-    diags->list.n = told;
+    Compilation copy = compilation_copy(c);
+    copy.options.target = target;
+    bool good = compile(&copy, (CompileGoal){COMPILE_IR});
+    diags->list.n = n_diags;
     diags->errors = errors;
-    return good ? again.func : NULL;
+    return good ? copy.func : NULL;
 }
 
 /* The meaning is that of the source, with the steps of the target's schedule; a debugging stop
@@ -208,7 +208,7 @@ TesseraStatus tessera_interpret_messages(TesseraContext *context, TesseraMessage
     if (!context || !messages) {
         return context_null(context, __func__, context ? "messages" : "context");
     }
-    *messages = context_said(context);
+    *messages = context_messages(context);
     return TESSERA_OK;
 }
 

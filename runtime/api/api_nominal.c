@@ -25,7 +25,7 @@ static const double MAX_COST = 0.3; /* seconds of a nominal machine, for all tha
 static const double MIN_GAIN = 0.03;
 
 /* What is known of a size: short axes; rows that a block may hold; whole tiles. */
-static const TesseraFact TOLD[] = {{.most = 64}, {.most = 1024}, {.multiple = 64}};
+static const TesseraFact NOTED_GAIN[] = {{.most = 64}, {.most = 1024}, {.multiple = 64}};
 
 static bool is_asked(const DimVar *var)
 {
@@ -163,28 +163,28 @@ static void compare_plans(const Func *other, void *user)
 }
 
 /* The size for which both plans are compared: the nominal one, made to fulfil the fact. */
-static int64_t size_under(const DimVar *var, int64_t nominal, const TesseraFact *told)
+static int64_t size_under(const DimVar *var, int64_t nominal, const TesseraFact *fact)
 {
     int64_t multiple = max_i64(1, var->multiple);
-    int64_t size = told->most ? min_i64(nominal, told->most) : nominal;
+    int64_t size = fact->most ? min_i64(nominal, fact->most) : nominal;
     size -= size % multiple;
-    return told->multiple ? round_up(size, told->multiple) : size;
+    return fact->multiple ? round_up(size, fact->multiple) : size;
 }
 
-static const char *fact_words(Arena *arena, const char *name, const TesseraFact *told)
+static const char *fact_words(Arena *arena, const char *name, const TesseraFact *fact)
 {
-    return told->most ? arena_printf(arena, "%s <= %" PRId64, name, told->most)
-                      : arena_printf(arena, "%s %% %" PRId64 " == 0", name, told->multiple);
+    return fact->most ? arena_printf(arena, "%s <= %" PRId64, name, fact->most)
+                      : arena_printf(arena, "%s %% %" PRId64 " == 0", name, fact->multiple);
 }
 
 /* Is it more than what is known of the size already, and may it hold? */
-static bool is_news(const DimVar *var, const TesseraFact *told)
+static bool is_news(const DimVar *var, const TesseraFact *fact)
 {
-    return told->most ? told->most < var->most && told->most >= max_i64(var->least, var->multiple)
-                      : var->multiple % told->multiple != 0 && told->multiple % var->multiple == 0;
+    return fact->most ? fact->most < var->most && fact->most >= max_i64(var->least, var->multiple)
+                      : var->multiple % fact->multiple != 0 && fact->multiple % var->multiple == 0;
 }
 
-static void try_fact(Search *s, const DimVar *var, TesseraSize *size, const TesseraFact *told)
+static void try_fact(Search *s, const DimVar *var, TesseraSize *size, const TesseraFact *fact)
 {
     int64_t nominal = size->value;
     double cost;
@@ -196,11 +196,11 @@ static void try_fact(Search *s, const DimVar *var, TesseraSize *size, const Tess
     for (size_t i = 0; i < options->n_facts; i++) {
         facts[i] = options->facts[i];
     }
-    facts[options->n_facts] = *told;
+    facts[options->n_facts] = *fact;
     facts[options->n_facts].name = var->name;
     options->facts = facts;
     options->n_facts++;
-    size->value = size_under(var, nominal, told);
+    size->value = size_under(var, nominal, fact);
     at.sizes = s->sizes;
     at.n_sizes = s->n_sizes;
     at.look = compare_plans;
@@ -211,10 +211,10 @@ static void try_fact(Search *s, const DimVar *var, TesseraSize *size, const Tess
     double gain = seconds > 0 && at.seconds > 0 ? 1 - at.seconds / seconds : 0;
     if (of.n > 0 && gain >= MIN_GAIN && gain > s->gain) {
         s->gain = gain;
-        const char *fact = fact_words(s->arena, var->name, told);
-        s->best = arena_printf(
-            s->arena, "`where %s` would choose %s: %.0f %% less time at %s = %" PRId64, fact,
-            words.data, 100 * gain, var->name, size->value);
+        const char *words_of_fact = fact_words(s->arena, var->name, fact);
+        s->best =
+            arena_printf(s->arena, "`where %s` would choose %s: %.0f %% less time at %s = %" PRId64,
+                         words_of_fact, words.data, 100 * gain, var->name, size->value);
     }
     size->value = nominal;
 }
@@ -225,9 +225,10 @@ static void try_facts(Search *s)
     for (size_t i = s->c->options.n_sizes; i < s->n_sizes; i++) {
         const DimVar *var = func_size(s->c->func, s->sizes[i].name);
         bool is_free = var->most == INT64_MAX && n++ < MAX_FREE;
-        for (size_t k = 0; k < sizeof TOLD / sizeof *TOLD && is_free && s->cost > 0; k++) {
-            if (is_news(var, &TOLD[k])) {
-                try_fact(s, var, &s->sizes[i], &TOLD[k]);
+        for (size_t k = 0; k < sizeof NOTED_GAIN / sizeof *NOTED_GAIN && is_free && s->cost > 0;
+             k++) {
+            if (is_news(var, &NOTED_GAIN[k])) {
+                try_fact(s, var, &s->sizes[i], &NOTED_GAIN[k]);
             }
         }
     }
@@ -241,8 +242,8 @@ void nominal_explain(Compilation *c, Report *report)
         return;
     }
     list_sizes(&s);
-    TesseraDebug told = attempts_begin(c);
+    TesseraDebug fact = attempts_begin(c);
     try_facts(&s);
-    attempts_end(c, &told);
+    attempts_end(c, &fact);
     report->fact = s.best;
 }

@@ -328,13 +328,13 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
     if (strpbrk(name, "([") || is_of_rank(program, name)) {
         return find_derived(program, name, signature);
     }
-    const char *near = nearest_found(&nearest);
+    const char *similar = nearest_found(&nearest);
     char names[256];
     list_kernels(program, names);
-    if (near) {
+    if (similar) {
         return context_fail_code(context, TESSERA_USAGE, ERR_NO_KERNEL,
                                  "%s has no kernel '%.100s': did you mean '%s'?", program->name,
-                                 name, near);
+                                 name, similar);
     }
     return context_fail_code(context, TESSERA_USAGE, ERR_NO_KERNEL, "%s has no kernel '%.100s'%s%s",
                              program->name, name, *names ? ": it has " : "", names);

@@ -28,7 +28,8 @@ static void note_in(const Func *func, Dim dim, bool *vars)
 {
     const DimVar *range = dim ? poly_as_range(dim) : NULL;
     for (size_t i = 0; dim && i < func->dimvars.n; i++) {
-        bool whole = range && range->whole && poly_mentions(range->whole, func->dimvars.items[i]);
+        bool whole = range && range->axis_extent &&
+                     poly_mentions(range->axis_extent, func->dimvars.items[i]);
         bool own = poly_mentions(dim, func->dimvars.items[i]);
         vars[i] = vars[i] || own || whole;
     }
@@ -97,18 +98,18 @@ static void note_op(Op *op, void *user)
 static bool find_folded(TesseraKernel *kernel, Folded *folded)
 {
     Compilation *c = &kernel->compilation;
-    size_t told = c->work->diags.list.n;
-    Compilation again = compilation_again(c);
-    again.options.target = NULL;
-    again.options.n_lines = 0;
-    again.options.pins = "";
-    if (!compile(&again, (CompileGoal){COMPILE_IR})) {
+    size_t n_diags = c->work->diags.list.n;
+    Compilation copy = compilation_copy(c);
+    copy.options.target = NULL;
+    copy.options.n_lines = 0;
+    copy.options.pins = "";
+    if (!compile(&copy, (CompileGoal){COMPILE_IR})) {
         return false;
     }
-    c->work->diags.list.n = told;
-    *folded = (Folded){again.func, ARENA_ARRAY(&c->work->arena, bool, again.func->dimvars.n),
-                       ARENA_ARRAY(&c->work->arena, bool, again.func->dimvars.n)};
-    block_walk(again.func->body, note_op, folded);
+    c->work->diags.list.n = n_diags;
+    *folded = (Folded){copy.func, ARENA_ARRAY(&c->work->arena, bool, copy.func->dimvars.n),
+                       ARENA_ARRAY(&c->work->arena, bool, copy.func->dimvars.n)};
+    block_walk(copy.func->body, note_op, folded);
     return true;
 }
 
@@ -396,7 +397,7 @@ TesseraStatus tessera_kernel_make(TesseraKernel *kernel)
                   : context_null(NULL, __func__, "kernel");
 }
 
-bool tessera_code_is_room(const char *code)
+bool tessera_code_is_capacity(const char *code)
 {
     int number = code && code[0] ? atoi(code + 1) : 0;
     return number == ERR_SHARED_MEMORY || number == ERR_REGISTERS || number == ERR_BLOCKS ||

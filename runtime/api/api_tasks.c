@@ -207,10 +207,10 @@ static void join(TesseraTask *task)
 
 /* Gives the kernel to the caller. The context gets the task's errors unless it has an earlier one
  * already (`told`). */
-static TesseraStatus hand_out(TesseraTask *task, bool told, TesseraKernel **kernel)
+static TesseraStatus hand_out(TesseraTask *task, bool is_notified, TesseraKernel **kernel)
 {
     join(task);
-    if (!told) {
+    if (!is_notified) {
         context_take_over(task->context, task->own);
     }
     if (task->kernel) {

@@ -83,8 +83,8 @@ static bool attempt(void *user)
 
 Attempt attempt_of(const Compilation *c, bool brief)
 {
-    Attempt at = {.compilation = compilation_again(c), .brief = brief};
-    at.compilation.pinned = pins_again(&c->pinned);
+    Attempt at = {.compilation = compilation_copy(c), .brief = brief};
+    at.compilation.pinned = pins_copy(&c->pinned);
     return at;
 }
 
@@ -101,14 +101,14 @@ void attempt_make(const Compilation *c, Attempt *at)
 
 TesseraDebug attempts_begin(const Compilation *c)
 {
-    TesseraDebug *debug = &c->work->context->compiler->debug, told = *debug;
+    TesseraDebug *debug = &c->work->context->compiler->debug, saved = *debug;
     debug->print_after = NULL;
     debug->print_changed = debug->print_computations = debug->time_passes = debug->count_work =
         false;
-    return told;
+    return saved;
 }
 
-void attempts_end(const Compilation *c, const TesseraDebug *told)
+void attempts_end(const Compilation *c, const TesseraDebug *saved)
 {
-    c->work->context->compiler->debug = *told;
+    c->work->context->compiler->debug = *saved;
 }

@@ -27,7 +27,7 @@ void attempt_make(const Compilation *c, Attempt *at);
 /* What the passes print, and how long they take, is of the program as it is: not of attempts
  * between these. */
 TesseraDebug attempts_begin(const Compilation *c);
-void attempts_end(const Compilation *c, const TesseraDebug *told);
+void attempts_end(const Compilation *c, const TesseraDebug *saved);
 
 /* The cost of a report, in the same seconds. */
 double attempt_report_cost(const Report *report);

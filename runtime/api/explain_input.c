@@ -34,12 +34,12 @@ static const char *name_at(Arena *arena, const char *at, const char *ends)
 }
 
 /* "Compiling entry function 'name' for …", then "8 bytes spill stores", "Used 40 registers". */
-static void read_ptxas(Arena *arena, const char *said, ReportInput *input)
+static void read_ptxas(Arena *arena, const char *log, ReportInput *input)
 {
     enum { LEAST = 16 };
     static const char entry[] = "Compiling entry function '", used[] = "Used ";
     static const char spilled[] = "bytes stack frame, ";
-    for (const char *at = strstr(said, entry); at;) {
+    for (const char *at = strstr(log, entry); at;) {
         const char *next = strstr(at + 1, entry), *end = next ? next : at + strlen(at);
         int named = number_after(at, end, used); /* a launch has at least 16 a thread */
         AssemblerInfo one = {.symbol = name_at(arena, at + strlen(entry), "'"),
@@ -84,7 +84,7 @@ static bool emit(Compilation *c, EmitKind kind, bool lines, Code *code, Plan *pl
 static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan)
 {
     CodegenOptions options = compilation_codegen(c);
-    Code text, llvm, said;
+    Code text, llvm, log;
     TargetFamily family = c->target->family;
     const char *why;
     const CodegenTable *codegen = codegen_find(&c->work->arena, &why);
@@ -99,20 +99,20 @@ static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan
     if (!emit(c, family == FAMILY_NVPTX ? EMIT_PTX : EMIT_ASM, listed, &text, plan)) {
         return false;
     }
-    bool told = family == FAMILY_NVPTX && codegen->ptxas_info(c->func, &options, &text, &said);
+    bool has_info = family == FAMILY_NVPTX && codegen->ptxas_info(c->func, &options, &text, &log);
     PtxasRelief relief = {0};
-    while (told && codegen->ptxas_relieve(c->func, &relief, &said)) { /* what EMIT_CUBIN does */
+    while (has_info && codegen->ptxas_relieve(c->func, &relief, &log)) { /* what EMIT_CUBIN does */
         if (!emit(c, EMIT_PTX, listed, &text, plan)) {
             return false;
         }
-        told = codegen->ptxas_info(c->func, &options, &text, &said);
+        has_info = codegen->ptxas_info(c->func, &options, &text, &log);
     }
     if (listed) {
         add_listing(c, &input->listings, "LLVM", &llvm);
         add_listing(c, &input->listings, family == FAMILY_NVPTX ? "PTX" : "assembly", &text);
     }
-    if (told) {
-        read_ptxas(&c->work->arena, said.bytes, input);
+    if (has_info) {
+        read_ptxas(&c->work->arena, log.bytes, input);
     } else if (family == FAMILY_AMDGCN) {
         read_notes(&c->work->arena, arena_strndup(&c->work->arena, text.bytes, text.n), input);
     }

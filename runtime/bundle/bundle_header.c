@@ -128,11 +128,11 @@ void bundle_name_args(BundleBuilder *builder, BundleFunctionInfo *function)
     for (size_t i = 0; i < n; i++) {
         const char *name = i < function->n_params ? function->params[i].name
                                                   : function->of.sizes[i - function->n_params];
-        bool again = is_taken(name);
+        bool repeated = is_taken(name);
         for (size_t j = 0; j < i; j++) {
-            again = again || text_equal(function->args[j], name);
+            repeated = repeated || text_equal(function->args[j], name);
         }
-        function->args[i] = again ? arena_printf(arena, "%s_%zu", name, i) : name;
+        function->args[i] = repeated ? arena_printf(arena, "%s_%zu", name, i) : name;
     }
 }
 

@@ -62,16 +62,16 @@ bool folder_open(Cache *cache, bool make)
     return true;
 }
 
-static bool make_room(Cache *cache, size_t n)
+static bool reserve(Cache *cache, size_t n)
 {
-    if (n <= cache->room) {
+    if (n <= cache->capacity) {
         return true;
     }
     if (cache->buffer) {
         cache->allocator.release(cache->allocator.user, cache->buffer);
     }
     cache->buffer = cache->allocator.alloc(cache->allocator.user, n);
-    cache->room = cache->buffer ? n : 0;
+    cache->capacity = cache->buffer ? n : 0;
     return cache->buffer != NULL;
 }
 
@@ -83,7 +83,7 @@ bool folder_read(Cache *cache, const char *name, bool is_use, EntryFile *out)
         return false;
     }
     bool good = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && is_ours(&info) &&
-                info.st_size <= MAX_ENTRY && make_room(cache, (size_t)info.st_size);
+                info.st_size <= MAX_ENTRY && reserve(cache, (size_t)info.st_size);
     if (good) {
         *out = (EntryFile){cache->buffer, (size_t)info.st_size};
         good = fd_read(file, cache->buffer, out->n);

@@ -16,7 +16,7 @@ struct Cache {
     int64_t limit;
     unsigned temporaries; /* names given */
     char *buffer;         /* of the file that was read last */
-    size_t room;
+    size_t capacity;
     uint64_t hits, misses, kept, refused;
 };
 

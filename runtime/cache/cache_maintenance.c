@@ -27,7 +27,7 @@ static int by_use(const void *a, const void *b)
 
 /* Up to `room` names, sizes and times; returns how many there are. Takes no memory of an arena,
  * which could leave the folder open behind it. */
-static size_t read_folder(Cache *cache, CacheEntry *entries, size_t room)
+static size_t read_folder(Cache *cache, CacheEntry *entries, size_t capacity)
 {
     size_t n = 0;
     struct stat info;
@@ -46,7 +46,7 @@ static size_t read_folder(Cache *cache, CacheEntry *entries, size_t room)
         if (strncmp(name, "tmp-", 4) == 0 && time(NULL) - info.st_mtime > STALE_SECONDS) {
             folder_remove(cache, name);
         }
-        if (is_name(item->d_name) && n++ < room) {
+        if (is_name(item->d_name) && n++ < capacity) {
             entries[n - 1] = (CacheEntry){.bytes = (uint64_t)info.st_size, .used = info.st_mtime};
             memcpy(entries[n - 1].name, item->d_name, NAME_BYTES);
         }
@@ -65,10 +65,10 @@ typedef struct Found {
 /* Those used last first. What comes while this looks may be missed. */
 static Found find_all(Cache *cache, Arena *arena)
 {
-    size_t room = read_folder(cache, NULL, 0);
-    Found found = {.items = ARENA_ARRAY(arena, CacheEntry, room)};
-    size_t n = room > 0 ? read_folder(cache, found.items, room) : 0;
-    found.n = n < room ? n : room;
+    size_t capacity = read_folder(cache, NULL, 0);
+    Found found = {.items = ARENA_ARRAY(arena, CacheEntry, capacity)};
+    size_t n = capacity > 0 ? read_folder(cache, found.items, capacity) : 0;
+    found.n = n < capacity ? n : capacity;
     if (found.n > 1) {
         qsort(found.items, found.n, sizeof *found.items, by_use);
     }
@@ -80,8 +80,8 @@ static const char *read_about(Cache *cache, Arena *arena, const char *name)
 {
     EntryFile file;
     Entry entry;
-    bool whole = folder_read(cache, name, false, &file) && entry_parse(&file, &entry);
-    return whole ? arena_strndup(arena, entry.about.bytes, entry.about.n) : NULL;
+    bool valid = folder_read(cache, name, false, &file) && entry_parse(&file, &entry);
+    return valid ? arena_strndup(arena, entry.about.bytes, entry.about.n) : NULL;
 }
 
 size_t cache_list(Cache *cache, Arena *arena, CacheEntry **entries)

@@ -160,8 +160,8 @@ bool entry_parse(const EntryFile *file, Entry *entry)
         return false;
     }
     uint64_t about = get_number(at + 12, 4), key = get_number(at + 16, 8);
-    uint64_t value = get_number(at + 24, 8), room = file->n - HEAD_BYTES - DIGEST_BYTES;
-    if (about > room || key > room - about || value != room - about - key) {
+    uint64_t value = get_number(at + 24, 8), payload = file->n - HEAD_BYTES - DIGEST_BYTES;
+    if (about > payload || key > payload - about || value != payload - about - key) {
         return false;
     }
     digest(at, file->n - DIGEST_BYTES, sum);
@@ -185,12 +185,12 @@ bool cache_take(Cache *cache, Arena *arena, CacheKey key, Text *value)
     Entry entry;
     name_of(key, name);
     bool found = folder_open(cache, false) && folder_read(cache, name, true, &file);
-    bool whole = found && entry_parse(&file, &entry);
-    if (found && !whole) {
+    bool valid = found && entry_parse(&file, &entry);
+    if (found && !valid) {
         folder_remove(cache, name); /* it would be found damaged again */
         cache->refused++;
     }
-    if (!whole || !same_key(entry.key, key)) {
+    if (!valid || !same_key(entry.key, key)) {
         cache->misses++;
         return false;
     }

@@ -14,9 +14,9 @@ static const char FILE_NAME[] = "libtessera-codegen.so.0";
 /* NULL: not opened yet; another attempt may find it. Threads that open it at once find the same. */
 static _Atomic(const CodegenTable *) opened;
 
-static const CodegenTable *open_beside(Arena *arena, const char **why)
+static const CodegenTable *open_sibling(Arena *arena, const char **why)
 {
-    const char *path = object_beside(arena, FILE_NAME, FILE_NAME);
+    const char *path = object_sibling_path(arena, FILE_NAME, FILE_NAME);
     void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) {
         *why = path ? arena_strdup(arena, dlerror())
@@ -37,7 +37,7 @@ const CodegenTable *codegen_find(Arena *arena, const char **why)
 {
     const CodegenTable *table = atomic_load(&opened);
     if (!table) {
-        table = open_beside(arena, why);
+        table = open_sibling(arena, why);
         if (table) {
             atomic_store(&opened, table);
         }

@@ -109,7 +109,7 @@ bool compile(Compilation *c, CompileGoal goal);
 /* Chooses the target and its card, as the options have them; false after a diagnostic. */
 bool compilation_target(Compilation *c);
 /* A new compilation of the same text with the same options. */
-Compilation compilation_again(const Compilation *c);
+Compilation compilation_copy(const Compilation *c);
 /* The front end alone: types the kernel, lowers it to tensor IR, computes its fingerprint and
  * applies strides. */
 bool compilation_type(Compilation *c, Module **module, const KernelSignature **kernel);

@@ -22,8 +22,8 @@ bool compilation_target(Compilation *c)
 {
     Arena *arena = &c->work->arena;
     const char *name = c->options.target, *device = c->options.device;
-    const Target *near = NULL;
-    c->target = name ? target_on_card(arena, name, &near) : NULL;
+    const Target *similar = NULL;
+    c->target = name ? target_on_card(arena, name, &similar) : NULL;
     if (c->target && device && c->target->family != FAMILY_CPU && !strchr(name, '@')) {
         const SeenDevice *seen = context_seen_device(c->work->context, device);
         c->target = target_of_device(arena, c->target, device, seen ? seen->units : 0,
@@ -34,13 +34,13 @@ bool compilation_target(Compilation *c)
     if (!name || c->target) {
         return true;
     }
-    const char *like = near ? NULL : nearest_target(name);
+    const char *like = similar ? NULL : nearest_target(name);
     Diag *diag = diag_failure_at(&c->work->diags, DIAG_USAGE, ERR_TARGET_NAME, SPAN_NONE,
-                                 near ? "no card '%s'" : "no target '%s'", name);
-    if (near) {
+                                 similar ? "no card '%s'" : "no target '%s'", name);
+    if (similar) {
         diag_help(&c->work->diags, diag,
-                  "cards of %s: %s; or 96x1500: this many multiprocessors, MHz", near->name,
-                  target_cards(arena, near));
+                  "cards of %s: %s; or 96x1500: this many multiprocessors, MHz", similar->name,
+                  target_cards(arena, similar));
     } else if (like) {
         diag_help(&c->work->diags, diag, "did you mean '%s'? `tessera targets` lists all", like);
     } else {
@@ -75,7 +75,7 @@ bool compilation_type(Compilation *c, Module **out, const KernelSignature **kern
            strides_apply(c->func, options, c->target) && fingerprint_strided(c);
 }
 
-Compilation compilation_again(const Compilation *c)
+Compilation compilation_copy(const Compilation *c)
 {
     return (Compilation){.work = c->work,
                          .name = c->name,

@@ -83,18 +83,18 @@ static TesseraStatus make(TesseraContext *context, CompileTask *task)
 /* What was said first: a line, without the source's. */
 static char *first_message(TesseraContext *context, const Diags *diags)
 {
-    char *said = NULL, room[512];
-    for (size_t i = 0; i < diags->list.n && !said; i++) {
+    char *stored = NULL, buffer[512];
+    for (size_t i = 0; i < diags->list.n && !stored; i++) {
         const Diag *diag = &diags->list.items[i];
         SourceLoc place = diag_source_loc(diags, diag->span);
         if (diag->severity == SEVERITY_ERROR && place.line > 0) {
-            snprintf(room, sizeof room, "%s:%d: %s", place.file, place.line, diag->message);
+            snprintf(buffer, sizeof buffer, "%s:%d: %s", place.file, place.line, diag->message);
         } else {
-            snprintf(room, sizeof room, "%s", diag->message);
+            snprintf(buffer, sizeof buffer, "%s", diag->message);
         }
-        context_set(context, &said, diag->severity == SEVERITY_ERROR ? room : NULL);
+        context_set(context, &stored, diag->severity == SEVERITY_ERROR ? buffer : NULL);
     }
-    return said;
+    return stored;
 }
 
 /* Pins make nothing impossible: where their lines do not hold the compiler derives all again. */
@@ -106,12 +106,12 @@ static TesseraStatus make_or_derive(TesseraContext *context, CompileTask *task)
     if (status == TESSERA_OK || !pinned || !refused || task->pinned.bucket) {
         return status;
     }
-    char *said = first_message(context, &task->kernel->work.diags);
+    char *stored = first_message(context, &task->kernel->work.diags);
     tessera_kernel_free(task->kernel);
     task->pinned.forbidden = true;
-    task->refused = said ? said : "";
+    task->refused = stored ? stored : "";
     status = make(context, task);
-    context_drop(context, said);
+    context_drop(context, stored);
     return status;
 }
 
@@ -136,11 +136,11 @@ TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
     return make_kernel(context, &(CompileTask){.program = program, .options = options}, out);
 }
 
-TesseraStatus kernel_make_again(TesseraContext *context, TesseraProgram *program,
-                                const TesseraOptions *options, const PinLookup *pinned,
-                                TesseraKernel **out)
+TesseraStatus kernel_remake(TesseraContext *context, TesseraProgram *program,
+                            const TesseraOptions *options, const PinLookup *pinned,
+                            TesseraKernel **out)
 {
-    CompileTask task = {.program = program, .options = options, .pinned = pins_again(pinned)};
+    CompileTask task = {.program = program, .options = options, .pinned = pins_copy(pinned)};
     return make_kernel(context, &task, out);
 }
 
@@ -149,7 +149,7 @@ TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
 {
     const Compilation *c = &like->compilation;
     TesseraProgram program = {.name = c->name, .text = c->text, .n = c->n, .imports = *c->imports};
-    CompileTask task = {.program = &program, .options = options, .pinned = pins_again(&c->pinned)};
+    CompileTask task = {.program = &program, .options = options, .pinned = pins_copy(&c->pinned)};
     task.pinned.bucket = bucket;
     return make_kernel(like->work.context, &task, out);
 }

@@ -87,7 +87,7 @@ static double loop_share(Count *count, const Op *loop)
         return 1;
     }
     const DimVar *range = poly_as_range(end->operands[0]->type->dims[0]);
-    return range ? triangle(extent(count, range->whole), extent(count, dims->dims[0])) : 1;
+    return range ? triangle(extent(count, range->axis_extent), extent(count, dims->dims[0])) : 1;
 }
 
 /* Do the types of an op's elements have the range as an axis? */
@@ -150,7 +150,7 @@ static bool give_ranges(Count *count)
             return false;
         }
         if (var->kind == DIM_RANGE &&
-            (!var->whole || !poly_eval(var->whole, count->values, &count->values[i]))) {
+            (!var->axis_extent || !poly_eval(var->axis_extent, count->values, &count->values[i]))) {
             return false;
         }
     }

@@ -93,9 +93,9 @@ bool fingerprint_typed(Compilation *c, const Module *module, const KernelSignatu
 
 bool fingerprint_strided(Compilation *c)
 {
-    bool lies = c->options.n_args > 0 || c->options.n_strides > 0;
+    bool has_strides = c->options.n_args > 0 || c->options.n_strides > 0;
     if (c->pinned.wanted) {
-        c->pinned.identity.digest = lies ? digest_of(c) : c->pinned.identity.plain;
+        c->pinned.identity.digest = has_strides ? digest_of(c) : c->pinned.identity.plain;
     }
     return true;
 }

@@ -57,9 +57,9 @@ struct TesseraKernel {
 TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
                           const TesseraOptions *options, TesseraKernel **kernel);
 /* Compiles again from the same pins. */
-TesseraStatus kernel_make_again(TesseraContext *context, TesseraProgram *program,
-                                const TesseraOptions *options, const PinLookup *pinned,
-                                TesseraKernel **kernel);
+TesseraStatus kernel_remake(TesseraContext *context, TesseraProgram *program,
+                            const TesseraOptions *options, const PinLookup *pinned,
+                            TesseraKernel **kernel);
 /* tessera_kernel_vjp. */
 TesseraStatus kernel_make_vjp(TesseraKernel *of, const char *const *by, size_t n_by,
                               TesseraKernel **out);

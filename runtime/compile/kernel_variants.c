@@ -98,7 +98,7 @@ TesseraKernel *kernel_for(TesseraKernel *kernel, TesseraDevice *device, const Te
     if (!kernel->compilation.pinned.later || kernel->compilation.stopped) {
         return kernel;
     }
-    size_t told = kernel->work.diags.list.n;
+    size_t n_diags = kernel->work.diags.list.n;
     int errors = kernel->work.diags.errors;
     work_init(&task.scratch, kernel->work.context);
     if (error_boundary_run_here(&kernel->work, bucket_task, &task) == TESSERA_OK && task.bucket) {
@@ -106,7 +106,7 @@ TesseraKernel *kernel_for(TesseraKernel *kernel, TesseraDevice *device, const Te
         variant = variant ? variant : make_variant(&task, device);
     }
     work_free(&task.scratch);
-    kernel->work.diags.list.n = told;
+    kernel->work.diags.list.n = n_diags;
     kernel->work.diags.errors = errors;
     return variant && !variant->is_failed ? variant : kernel;
 }

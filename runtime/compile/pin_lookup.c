@@ -118,7 +118,7 @@ bool pins_load(Compilation *c)
     return !pinned->named;
 }
 
-PinLookup pins_again(const PinLookup *pinned)
+PinLookup pins_copy(const PinLookup *pinned)
 {
     return (PinLookup){.forbidden = pinned->forbidden || !pinned->text,
                        .bucket = pinned->bucket,

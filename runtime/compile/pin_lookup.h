@@ -47,7 +47,7 @@ const char *architecture_of(struct Compilation *c);
 bool pins_load(struct Compilation *c);
 /* For a compilation of the same again, here or elsewhere: the same text, whatever the file says
  * now. */
-PinLookup pins_again(const PinLookup *pinned);
+PinLookup pins_copy(const PinLookup *pinned);
 /* Gives the kernel's schedule the lines of the entry that is for it. */
 bool pins_apply(struct Compilation *c);
 /* For arguments of these sizes: the bucket for which there is an entry, or NULL. */

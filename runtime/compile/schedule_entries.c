@@ -15,7 +15,7 @@ typedef struct Words {
 } Words;
 
 /* A line, and who says it. */
-typedef struct Said {
+typedef struct EntryText {
     Func *func;
     const char *line;
     bool alone; /* `launch 1: …` */
@@ -23,12 +23,12 @@ typedef struct Said {
     EntryOrigin origin;
     Span span;
     const char *where; /* of a pinned one */
-} Said;
+} EntryText;
 
-static bool complain(const Said *said, const char *what, const char *word)
+static bool complain(const EntryText *entry, const char *what, const char *word)
 {
-    diag_failure_at(said->func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
-                    "schedule entry '%s': %s%s%s%s", said->line, what, word ? " '" : "",
+    diag_failure_at(entry->func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, entry->span,
+                    "schedule entry '%s': %s%s%s%s", entry->line, what, word ? " '" : "",
                     word ? word : "", word ? "'" : "");
     return false;
 }
@@ -45,12 +45,12 @@ static const char *any_axis(const Func *func)
 }
 
 /* Reports an entry whose words do not fit its key, and how entries of the key are written. */
-static bool refuse_words(const Said *said, const ScheduleKey *kind, const char *what,
+static bool refuse_words(const EntryText *entry, const ScheduleKey *kind, const char *what,
                          const char *word)
 {
-    Func *func = said->func;
-    Diag *diag = diag_failure_at(func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
-                                 "schedule entry '%s': %s%s%s%s", said->line, what,
+    Func *func = entry->func;
+    Diag *diag = diag_failure_at(func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, entry->span,
+                                 "schedule entry '%s': %s%s%s%s", entry->line, what,
                                  word ? " '" : "", word ? word : "", word ? "'" : "");
     bool counts = schedule_lists(kind->values, "int");
     const char *value =
@@ -75,18 +75,18 @@ static bool refuse_words(const Said *said, const ScheduleKey *kind, const char *
     return false;
 }
 
-static bool split(const Said *said, Words *words)
+static bool split(const EntryText *entry, Words *words)
 {
     const char *gaps = " \t,;:=\n";
-    for (const char *at = said->line + strspn(said->line, gaps); *at; at += strspn(at, gaps)) {
+    for (const char *at = entry->line + strspn(entry->line, gaps); *at; at += strspn(at, gaps)) {
         size_t n = strcspn(at, gaps);
         if (words->n == MAX_WORDS) {
-            return complain(said, "too many words", NULL);
+            return complain(entry, "too many words", NULL);
         }
-        words->items[words->n++] = arena_strndup(said->func->arena, at, n);
+        words->items[words->n++] = arena_strndup(entry->func->arena, at, n);
         at += n;
     }
-    return words->n > 0 || complain(said, "nothing in it", NULL);
+    return words->n > 0 || complain(entry, "nothing in it", NULL);
 }
 
 static bool as_number(const char *word, int64_t *number)
@@ -109,9 +109,9 @@ static bool is_sub(const ScheduleKey *kind, const Words *words)
 }
 
 /* Sizes and loop variables of the kernel; an error names them. */
-static bool check_axis(const Said *said, const char *axis)
+static bool check_axis(const EntryText *entry, const char *axis)
 {
-    Func *func = said->func;
+    Func *func = entry->func;
     if (schedule_names_axis(axis, NULL)) {
         return true;
     }
@@ -128,8 +128,8 @@ static bool check_axis(const Said *said, const char *axis)
         }
     }
     Diag *diag =
-        diag_failure_at(func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
-                        "schedule entry '%s': %s has no axis '%s'", said->line, func->name, axis);
+        diag_failure_at(func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, entry->span,
+                        "schedule entry '%s': %s has no axis '%s'", entry->line, func->name, axis);
     if (nearest_found(&nearest)) {
         diag_help(func->diags, diag, "did you mean '%s'? its axes are %s", nearest_found(&nearest),
                   all.data);
@@ -141,16 +141,16 @@ static bool check_axis(const Said *said, const char *axis)
 }
 
 /* Of lines that disagree none is meant. */
-static bool check_once(const Said *said, const ScheduleEntry *line)
+static bool check_once(const EntryText *entry, const ScheduleEntry *line)
 {
-    Func *func = said->func;
+    Func *func = entry->func;
     for (size_t i = 0; func->schedule && i < func->schedule->entries.n; i++) {
         const ScheduleEntry *old = &func->schedule->entries.items[i];
-        if (old->origin == said->origin && schedule_same_name(old, line)) {
+        if (old->origin == entry->origin && schedule_same_name(old, line)) {
             const char *name = schedule_name(func->arena, line);
             Diag *diag =
-                diag_failure_at(func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
-                                "schedule entry '%s': '%s' is given twice", said->line, name);
+                diag_failure_at(func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, entry->span,
+                                "schedule entry '%s': '%s' is given twice", entry->line, name);
             if (old->symbol) {
                 diag_note(func->diags, diag, "before: '%s %s'", name, old->symbol);
             } else {
@@ -162,7 +162,7 @@ static bool check_once(const Said *said, const ScheduleEntry *line)
     return true;
 }
 
-static bool give_one(const Said *said, const ScheduleKey *kind, Words *words)
+static bool give_one(const EntryText *entry, const ScheduleKey *kind, Words *words)
 {
     bool sub_given = is_sub(kind, words);
     const char *sub = sub_given ? words->items[words->at++] : "";
@@ -170,88 +170,89 @@ static bool give_one(const Said *said, const ScheduleKey *kind, Words *words)
     int64_t number = 0;
     bool is_number = as_number(word, &number);
     if (!sub_given && !schedule_lists(kind->subs, "-")) {
-        return refuse_words(said, kind, "it needs a name before", word);
+        return refuse_words(entry, kind, "it needs a name before", word);
     }
     if (is_number ? !schedule_lists(kind->values, "int") : !schedule_lists(kind->values, word)) {
-        return refuse_words(said, kind, "no such value:", word);
+        return refuse_words(entry, kind, "no such value:", word);
     }
     bool axis = sub_given && schedule_lists(kind->subs, "*");
     ScheduleEntry line = {.key = kind->key,
                           .sub = sub,
                           .symbol = is_number ? NULL : word,
                           .number = number,
-                          .origin = said->origin,
-                          .reason = said->where,
-                          .span = said->span,
-                          .per_launch = said->alone,
-                          .launch = said->launch};
-    if ((axis && !check_axis(said, sub)) || !check_once(said, &line)) {
+                          .origin = entry->origin,
+                          .reason = entry->where,
+                          .span = entry->span,
+                          .per_launch = entry->alone,
+                          .launch = entry->launch};
+    if ((axis && !check_axis(entry, sub)) || !check_once(entry, &line)) {
         return false;
     }
-    schedule_add_user(said->func, line);
+    schedule_add_user(entry->func, line);
     return true;
 }
 
 /* One word that is no key: which of the source's named schedules is meant
  * (frontend/schedule/schedule_blocks.c). */
-static bool is_name(const Said *said, const Words *words)
+static bool is_name(const EntryText *entry, const Words *words)
 {
-    return said->origin == ENTRY_COMMAND && words->n == 1 && !schedule_key(words->items[0]);
+    return entry->origin == ENTRY_COMMAND && words->n == 1 && !schedule_key(words->items[0]);
 }
 
 /* `launch 1:` before the line itself. */
-static bool take_launch(Said *said, Words *words)
+static bool take_launch(EntryText *entry, Words *words)
 {
     int64_t number;
     if (!text_equal(words->items[words->at], "launch")) {
         return true;
     }
     if (words->n < 3 || !as_number(words->items[1], &number)) {
-        return complain(said, "`launch` takes a number and an entry, as in 'launch 0: warps 8'",
+        return complain(entry, "`launch` takes a number and an entry, as in 'launch 0: warps 8'",
                         NULL);
     }
-    said->alone = true;
-    said->launch = (int)number;
+    entry->alone = true;
+    entry->launch = (int)number;
     words->at = 2;
     return true;
 }
 
-static bool give_line(Said *said)
+static bool give_line(EntryText *entry)
 {
     Words words = {.n = 0};
-    if (!split(said, &words)) {
+    if (!split(entry, &words)) {
         return false;
     }
-    if (is_name(said, &words)) {
+    if (is_name(entry, &words)) {
         return true;
     }
-    if (!take_launch(said, &words)) {
+    if (!take_launch(entry, &words)) {
         return false;
     }
     const char *key = words.items[words.at++];
     const ScheduleKey *kind = schedule_key(key);
     if (!kind) {
-        const char *near = nearest_schedule_key(key);
-        Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, said->span,
-                                     "schedule entry '%s': no such key: '%s'", said->line, key);
-        if (near) {
-            diag_help(said->func->diags, diag, "did you mean '%s'?", near);
+        const char *similar = nearest_schedule_key(key);
+        Diag *diag =
+            diag_failure_at(entry->func->diags, DIAG_USAGE, ERR_SCHEDULE_ENTRY, entry->span,
+                            "schedule entry '%s': no such key: '%s'", entry->line, key);
+        if (similar) {
+            diag_help(entry->func->diags, diag, "did you mean '%s'?", similar);
         } else {
             size_t n;
             const ScheduleKey *kinds = schedule_keys(&n);
-            Text all = text_new(said->func->arena);
+            Text all = text_new(entry->func->arena);
             for (size_t i = 0; i < n; i++) {
                 text_printf(&all, "%s%s", i ? ", " : "", kinds[i].key);
             }
-            diag_help(said->func->diags, diag, "the keys are %s", all.data);
+            diag_help(entry->func->diags, diag, "the keys are %s", all.data);
         }
         return false;
     }
     if (words.n == words.at) {
-        return refuse_words(said, kind, "it has no value", NULL);
+        return refuse_words(entry, kind, "it has no value", NULL);
     }
     while (words.at < words.n) {
-        if (!give_one(said, kind, &words)) {
+        if (!give_one(entry, kind, &words)) {
             return false;
         }
     }
@@ -308,8 +309,9 @@ static bool give_text(Func *func, const char *text)
     size_t n;
     const char **parts = parts_of(func, text, &n);
     for (size_t i = 0; i < n; i++) {
-        Said said = {.func = func, .line = parts[i], .origin = ENTRY_COMMAND, .span = SPAN_NONE};
-        ok = give_line(&said) && ok;
+        EntryText entry = {
+            .func = func, .line = parts[i], .origin = ENTRY_COMMAND, .span = SPAN_NONE};
+        ok = give_line(&entry) && ok;
     }
     return ok;
 }
@@ -325,14 +327,14 @@ bool schedule_entries_apply(Func *func, const char *const *lines, size_t n)
 
 static bool name_in(Func *func, const char *line, const char **name)
 {
-    Said said = {.func = func, .line = line, .origin = ENTRY_COMMAND, .span = SPAN_NONE};
+    EntryText entry = {.func = func, .line = line, .origin = ENTRY_COMMAND, .span = SPAN_NONE};
     Words words = {.n = 0};
-    if (!split(&said, &words)) {
+    if (!split(&entry, &words)) {
         return false;
     }
-    if (is_name(&said, &words)) {
+    if (is_name(&entry, &words)) {
         if (*name && !text_equal(*name, words.items[0])) {
-            return complain(&said, "another schedule was chosen already:", *name);
+            return complain(&entry, "another schedule was chosen already:", *name);
         }
         *name = words.items[0];
     }
@@ -356,6 +358,7 @@ bool lines_name(Func *func, const char *const *lines, size_t n, const char **nam
 
 bool line_pin(Func *func, const char *line, Span span, const char *where)
 {
-    Said said = {.func = func, .line = line, .origin = ENTRY_PINNED, .span = span, .where = where};
-    return give_line(&said);
+    EntryText entry = {
+        .func = func, .line = line, .origin = ENTRY_PINNED, .span = span, .where = where};
+    return give_line(&entry);
 }

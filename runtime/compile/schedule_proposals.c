@@ -38,7 +38,7 @@ static const struct {
 /* Lines that are not there unless they say something: how they might begin. */
 static const struct {
     const char *key, *sub;
-    const char *beside; /* where this one is derived */
+    const char *required_key; /* where this one is derived */
     bool cpu;           /* of CPUs, else of GPUs */
     const char *values; /* numbers; of threads those below what the device has */
 } ABSENT[] = {
@@ -176,8 +176,8 @@ static const ScheduleEntry *line_of(const Func *func, const char *key, const cha
 static void propose_absent(Arena *arena, const Func *func, size_t nth, int threads,
                            TuneChoices *choices)
 {
-    const ScheduleEntry *beside = line_of(func, ABSENT[nth].beside, NULL);
-    if (line_of(func, ABSENT[nth].key, ABSENT[nth].sub) || !beside) {
+    const ScheduleEntry *required_key = line_of(func, ABSENT[nth].required_key, NULL);
+    if (line_of(func, ABSENT[nth].key, ABSENT[nth].sub) || !required_key) {
         return;
     }
     TuneChoice choice = {.key = ABSENT[nth].key, .sub = ABSENT[nth].sub, .span = SPAN_NONE};

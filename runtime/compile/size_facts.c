@@ -77,8 +77,8 @@ static int64_t next_fine(int64_t value)
         step *= 2;
     }
     bool coarse = value <= FINE_STEP || value > step * 2 * FINE_STEPS;
-    int64_t round = next_round(value);
-    return coarse ? round : min_i64(round, round_up(value, step));
+    int64_t rounded = next_round(value);
+    return coarse ? rounded : min_i64(rounded, round_up(value, step));
 }
 
 static void facts_of_value(DimVar *var, int64_t value, Rounding rounding)
@@ -196,10 +196,10 @@ static bool give_quotient(Func *func, DimVar *var, const int64_t *sizes, bool *a
 }
 
 /* Is it made of a size of which something is known? Then that is all that is known of it. */
-static bool follows_told(const Func *func, const DimVar *var, const bool *told)
+static bool follows_known(const Func *func, const DimVar *var, const bool *has_facts)
 {
     for (size_t i = 0; var->by > 0 && i < func->dimvars.n; i++) {
-        if (told[i] && poly_mentions(var->of, func->dimvars.items[i])) {
+        if (has_facts[i] && poly_mentions(var->of, func->dimvars.items[i])) {
             return true;
         }
     }
@@ -265,7 +265,7 @@ bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *t
 {
     bool fine = block_contains(func->body, OP_DOT) && target && mma_warpgroup(target);
     const int64_t *sizes = sizes_by_id(func, options->sizes, options->n_sizes);
-    bool *told = ARENA_ARRAY(func->arena, bool, func->dimvars.n);
+    bool *has_facts = ARENA_ARRAY(func->arena, bool, func->dimvars.n);
     if (!sizes_fit_memory(func, sizes)) {
         return false;
     }
@@ -288,7 +288,7 @@ bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *t
         if (!give_quotient(func, var, sizes, &any)) {
             return false;
         }
-        told[i] = any = any || follows_told(func, var, told);
+        has_facts[i] = any = any || follows_known(func, var, has_facts);
         if (!any && is_row(func, var)) {
             add_multiple(var, DEFAULT_MULTIPLE);
         }

@@ -36,8 +36,8 @@ static const char *find_worker(const TesseraContext *context, Arena *arena)
         return access(named, X_OK) == 0 ? named : NULL;
     }
     static const char here;
-    const char *found = object_beside(arena, &here, "tessera-worker");
-    found = found ? found : object_beside(arena, &here, "../bin/tessera-worker");
+    const char *found = object_sibling_path(arena, &here, "tessera-worker");
+    found = found ? found : object_sibling_path(arena, &here, "../bin/tessera-worker");
     return found && access(found, X_OK) == 0 ? found : NULL;
 }
 
@@ -137,16 +137,16 @@ static bool worker_failed(Compilation *c, const Run *run, const char *worker, do
                      "compiling %s for %s takes longer than %g seconds: the worker was ended", name,
                      target, seconds);
     } else if (WIFSIGNALED(run->status)) {
-        Code said = get_file(&c->work->arena, run->log);
+        Code output = get_file(&c->work->arena, run->log);
         Diag *diag = diag_failure(diags, DIAG_INTERNAL,
                                   "compiling %s for %s ended the worker by signal %d (%s)", name,
                                   target, WTERMSIG(run->status), strsignal(WTERMSIG(run->status)));
-        diag_help(diags, diag, "it said: %.1000s", said.n ? said.bytes : "nothing");
+        diag_help(diags, diag, "it said: %.1000s", output.n ? output.bytes : "nothing");
     } else {
-        Code said = get_file(&c->work->arena, run->log);
+        Code output = get_file(&c->work->arena, run->log);
         diag_failure(diags, DIAG_ENVIRONMENT,
                      "%s is no worker of this library: exit status %d%s%.300s", worker,
-                     WEXITSTATUS(run->status), said.n ? ": " : "", said.bytes);
+                     WEXITSTATUS(run->status), output.n ? ": " : "", output.bytes);
     }
     return false;
 }
@@ -166,9 +166,9 @@ static bool take_answer(Compilation *c, Run *run, const char *worker, double sec
     if (status == TESSERA_OK && code_unpack(&c->work->arena, &value, code, plan)) {
         return true;
     }
-    bool said = status != TESSERA_OK && value.n > 0;
+    bool output = status != TESSERA_OK && value.n > 0;
     diag_failure(&c->work->diags, diag_class_of((TesseraStatus)status), "%.2000s",
-                 said ? value.data : "what the worker answers is no code");
+                 output ? value.data : "what the worker answers is no code");
     return false;
 }
 
@@ -234,7 +234,7 @@ bool worker_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *do
                            .n = c->n,
                            .options = c->options,
                            .imports = c->imports,
-                           .pinned = pins_again(&c->pinned)};
+                           .pinned = pins_copy(&c->pinned)};
     worker_request_write(&order, &bytes);
     return run_order(c, worker, &bytes, code, plan);
 }

@@ -14,7 +14,7 @@ typedef struct WorkerRequest {
     uint64_t n;
     TesseraOptions options;
     Imports *imports;
-    PinLookup pinned; /* as pins_again makes it */
+    PinLookup pinned; /* as pins_copy makes it */
 } WorkerRequest;
 
 /* In bytes, and back: false where the bytes are no order. The arena holds what it points to. */

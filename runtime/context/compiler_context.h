@@ -14,7 +14,7 @@
 /* The part of a context that only libtessera has. Its texts are from the allocator; NULL: none. */
 typedef struct CompilerState {
     char *warnings, *formatted;
-    Arena told; /* memory of `diagnostics`, those of the last call that had any */
+    Arena diagnostics_arena; /* memory of `diagnostics`, those of the last call that had any */
     TesseraDiagnostic *diagnostics;
     size_t n_diagnostics;
     int *allowed; /* codes of warnings; from the allocator */

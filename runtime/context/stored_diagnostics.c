@@ -79,7 +79,7 @@ static void copy_diag(Arena *arena, const Diags *diags, const Diag *diag, Tesser
 void context_store_diagnostics(TesseraContext *context, const Diags *diags)
 {
     jmp_buf guard;
-    Arena *arena = &context->compiler->told;
+    Arena *arena = &context->compiler->diagnostics_arena;
     context->compiler->diagnostics = NULL;
     context->compiler->n_diagnostics = 0;
     arena_free(arena);

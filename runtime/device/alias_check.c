@@ -20,7 +20,7 @@ typedef struct Axis {
 
 /* True if no two elements of the tensor share memory: with the axes of several elements sorted by
  * stride, each stride must exceed the distance that the axes before it span. */
-static bool is_apart(const DeviceTensor *tensor)
+static bool is_disjoint(const DeviceTensor *tensor)
 {
     Axis axes[MAX_RANK];
     uint64_t reach = 0; /* it fits, by plan_reach */
@@ -110,7 +110,7 @@ bool plan_check_overlaps(const Plan *plan, const LaunchArg *args, DeviceError *e
          * memory with it. */
         size_t before, bytes;
         bool empty = plan_reach(&args[i].tensor, &before, &bytes) && bytes == 0;
-        if (!empty && !is_apart(&args[i].tensor)) {
+        if (!empty && !is_disjoint(&args[i].tensor)) {
             return device_fail(
                 error, DIAG_USAGE, 0,
                 "%s: elements of '%s', which is written, may share memory by its strides",

@@ -245,9 +245,9 @@ static bool cuda_alloc(Device *device, size_t bytes, void **memory, DeviceError 
 static void cuda_release(Device *device, void *memory)
 {
     Cuda *cuda = device->state;
-    DeviceError untold;
+    DeviceError ignored;
     if (memory) {
-        CudaEntered in = cuda_enter(cuda, &untold); /* without one it is tried, too */
+        CudaEntered in = cuda_enter(cuda, &ignored); /* without one it is tried, too */
         cuda->driver.release((CuAddress)(uintptr_t)memory);
         cuda_leave(cuda, in);
     }
@@ -258,13 +258,13 @@ static void cuda_release(Device *device, void *memory)
 static bool cuda_reaches(Device *device, const void *memory)
 {
     Cuda *cuda = device->state;
-    DeviceError untold;
+    DeviceError ignored;
     unsigned int type = 0;
     int pageable = 0;
     if (!cuda->driver.pointer_attribute) {
         return true;
     }
-    CudaEntered in = cuda_enter(cuda, &untold);
+    CudaEntered in = cuda_enter(cuda, &ignored);
     bool known = !in.ok || cuda->driver.pointer_attribute(&type, CU_POINTER_MEMORY_TYPE,
                                                           (CuAddress)(uintptr_t)memory) !=
                                CU_ERROR_INVALID_VALUE;
@@ -359,8 +359,8 @@ static bool cuda_load(Device *device, const DeviceImage *image, DeviceModule *mo
 static void cuda_unload(Device *device, DeviceModule module)
 {
     Cuda *cuda = device->state;
-    DeviceError untold;
-    CudaEntered in = cuda_enter(cuda, &untold);
+    DeviceError ignored;
+    CudaEntered in = cuda_enter(cuda, &ignored);
     cuda->driver.module_unload(module);
     cuda_leave(cuda, in);
 }
@@ -530,9 +530,9 @@ static bool cuda_elapsed(Device *device, DeviceEvent first, DeviceEvent last, do
 static void cuda_event_destroy(Device *device, DeviceEvent event)
 {
     Cuda *cuda = device->state;
-    DeviceError untold;
+    DeviceError ignored;
     if (event) {
-        CudaEntered in = cuda_enter(cuda, &untold);
+        CudaEntered in = cuda_enter(cuda, &ignored);
         cuda->driver.event_destroy(event);
         cuda_leave(cuda, in);
     }

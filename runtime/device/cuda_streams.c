@@ -11,8 +11,9 @@ static bool cuda_stream_open(Device *device, DeviceStream *stream, DeviceError *
     Cuda *cuda = device->state;
     CuStream made = NULL;
     CudaEntered in = cuda_enter(cuda, error);
-    bool ok = in.ok && cuda_check(cuda, cuda->driver.stream_create(&made, CU_STREAM_APART),
-                                  "cuStreamCreate", "", error);
+    bool ok =
+        in.ok && cuda_check(cuda, cuda->driver.stream_create(&made, CU_STREAM_FLAG_NON_BLOCKING),
+                            "cuStreamCreate", "", error);
     cuda_leave(cuda, in);
     *stream = ok ? made : NULL;
     return ok;
@@ -21,8 +22,8 @@ static bool cuda_stream_open(Device *device, DeviceStream *stream, DeviceError *
 static void cuda_stream_close(Device *device, DeviceStream stream)
 {
     Cuda *cuda = device->state;
-    DeviceError untold;
-    CudaEntered in = cuda_enter(cuda, &untold);
+    DeviceError ignored;
+    CudaEntered in = cuda_enter(cuda, &ignored);
     cuda->driver.stream_destroy(stream);
     cuda_leave(cuda, in);
 }
@@ -88,8 +89,8 @@ static bool cuda_pin(Device *device, size_t bytes, void **memory, DeviceError *e
 static void cuda_unpin(Device *device, void *memory)
 {
     Cuda *cuda = device->state;
-    DeviceError untold;
-    CudaEntered in = cuda_enter(cuda, &untold);
+    DeviceError ignored;
+    CudaEntered in = cuda_enter(cuda, &ignored);
     cuda->driver.host_release(memory);
     cuda_leave(cuda, in);
 }
@@ -142,8 +143,8 @@ static void add_peer(Cuda *cuda, CuContext context)
 static void enable_access(const Cuda *cuda, const Cuda *peer)
 {
     int can = 0;
-    DeviceError untold;
-    CudaEntered in = cuda_enter(cuda, &untold);
+    DeviceError ignored;
+    CudaEntered in = cuda_enter(cuda, &ignored);
     if (in.ok && cuda->driver.peer_possible(&can, cuda->device, peer->device) == CU_OK && can) {
         cuda->driver.peer_enable(peer->context, 0);
     }
@@ -233,8 +234,8 @@ static bool cuda_replay(Device *device, DeviceGraph graph, DeviceStream stream, 
 static void cuda_drop(Device *device, DeviceGraph graph)
 {
     Cuda *cuda = device->state;
-    DeviceError untold;
-    CudaEntered in = cuda_enter(cuda, &untold);
+    DeviceError ignored;
+    CudaEntered in = cuda_enter(cuda, &ignored);
     cuda->driver.instance_destroy(graph);
     cuda_leave(cuda, in);
 }

@@ -14,7 +14,7 @@ typedef struct Block Block;
 struct Block {
     Block *next;
     MemoryBlock is;
-    size_t room;         /* as allocated */
+    size_t allocated;    /* as allocated */
     bool settled;        /* no stream uses it any more */
     DeviceStream stream; /* if kept and not settled: the stream that freed it */
 };
@@ -74,7 +74,7 @@ static Block *remove_out(Memory *m, MemoryKind kind, const void *memory)
 
 /* ---- counts ---- */
 
-static bool is_used_again(MemoryKind kind)
+static bool is_reused(MemoryKind kind)
 {
     return kind == MEMORY_POOLED || kind == MEMORY_WORK;
 }
@@ -82,14 +82,14 @@ static bool is_used_again(MemoryKind kind)
 /* ---- kept blocks ---- */
 
 /* The index and the bytes of the size class. False if `bytes` exceed the address space. */
-static bool size_of(size_t bytes, size_t *nth, size_t *room)
+static bool size_of(size_t bytes, size_t *nth, size_t *allocated)
 {
     size_t least = (size_t)1 << MIN_BITS, above = bytes > least ? bytes - 1 : least - 1;
     unsigned int top = 63 - (unsigned int)__builtin_clzll(above); /* 2^top <= above */
     unsigned int shift = top - STEP_BITS;
     size_t step = (size_t)1 << shift, steps = (above >> shift) + 1;
     *nth = ((size_t)(top + 1 - MIN_BITS) << STEP_BITS) + steps - ((size_t)1 << STEP_BITS) - 1;
-    return bytes <= SIZE_MAX / 2 && !__builtin_mul_overflow(steps, step, room) && *nth < SIZES;
+    return bytes <= SIZE_MAX / 2 && !__builtin_mul_overflow(steps, step, allocated) && *nth < SIZES;
 }
 
 static Block *remove_kept(Memory *m, Block **at)
@@ -97,7 +97,7 @@ static Block *remove_kept(Memory *m, Block **at)
     Block *block = *at;
     *at = block->next;
     m->counts.kept--;
-    m->counts.kept_bytes -= block->room;
+    m->counts.kept_bytes -= block->allocated;
     m->unsettled -= !block->settled;
     return block;
 }
@@ -128,7 +128,7 @@ static void shrink(Device *device, Memory *m, size_t keep)
     for (size_t nth = SIZES; nth-- > 0 && m->counts.kept_bytes > keep;) {
         while (m->kept[nth] && m->counts.kept_bytes > keep) {
             Block *block = remove_kept(m, &m->kept[nth]);
-            m->counts.held_bytes -= block->room;
+            m->counts.held_bytes -= block->allocated;
             release(device, block);
         }
     }
@@ -136,19 +136,19 @@ static void shrink(Device *device, Memory *m, size_t keep)
 
 static void keep(Device *device, Memory *m, Block *block, const DeviceStream *stream)
 {
-    size_t nth, room;
-    if (block->room > m->keep) {
-        m->counts.held_bytes -= block->room;
+    size_t nth, allocated;
+    if (block->allocated > m->keep) {
+        m->counts.held_bytes -= block->allocated;
         release(device, block);
         return;
     }
-    size_of(block->room, &nth, &room);
+    size_of(block->allocated, &nth, &allocated);
     block->settled = !stream || device->ops->points; /* a launch on the host returns when done */
     block->stream = stream ? *stream : NULL;
     block->next = m->kept[nth];
     m->kept[nth] = block;
     m->counts.kept++;
-    m->counts.kept_bytes += block->room;
+    m->counts.kept_bytes += block->allocated;
     m->unsettled += !block->settled;
     shrink(device, m, m->keep);
 }
@@ -170,7 +170,8 @@ static Memory *memory_of(Device *device, DeviceError *error)
     return m;
 }
 
-static Block *new_block(Device *device, Memory *m, MemoryKind kind, size_t room, DeviceError *error)
+static Block *new_block(Device *device, Memory *m, MemoryKind kind, size_t allocated,
+                        DeviceError *error)
 {
     Block *block = NULL;
     if (m->n_out < m->n_buckets || grow(device, m)) {
@@ -181,20 +182,20 @@ static Block *new_block(Device *device, Memory *m, MemoryKind kind, size_t room,
         return NULL;
     }
     block->is.kind = kind;
-    block->room = room;
+    block->allocated = allocated;
     /* If the driver is out of memory, kept blocks are returned to it before a second attempt. */
     void **memory = &block->is.memory;
-    bool made = kind == MEMORY_PINNED ? device->ops->streams->pin(device, room, memory, error)
-                                      : device->ops->alloc(device, room, memory, error);
+    bool made = kind == MEMORY_PINNED ? device->ops->streams->pin(device, allocated, memory, error)
+                                      : device->ops->alloc(device, allocated, memory, error);
     if (!made && kind != MEMORY_PINNED && m->counts.kept > 0) {
         shrink(device, m, 0);
-        made = device->ops->alloc(device, room, memory, error);
+        made = device->ops->alloc(device, allocated, memory, error);
     }
     if (!made) {
         device_host_free(device, block);
         return NULL;
     }
-    size_t bytes = is_used_again(kind) ? room : 0;
+    size_t bytes = is_reused(kind) ? allocated : 0;
     MemoryCounts *counts = &m->counts;
     counts->held_bytes += bytes;
     if (counts->held_bytes > counts->most_held_bytes) {
@@ -207,18 +208,18 @@ bool memory_alloc(Device *device, MemoryKind kind, size_t bytes, const DeviceStr
                   void **memory, DeviceError *error)
 {
     Memory *m = memory_of(device, error);
-    size_t nth = 0, room = bytes;
+    size_t nth = 0, allocated = bytes;
     Block *block = NULL;
     *memory = NULL;
-    if (m && is_used_again(kind)) {
-        if (!size_of(bytes, &nth, &room)) {
+    if (m && is_reused(kind)) {
+        if (!size_of(bytes, &nth, &allocated)) {
             return device_fail(error, DIAG_ENVIRONMENT, 0, "no memory has %zu bytes", bytes);
         }
         block = find_kept(m, nth, stream);
         m->counts.reused += block != NULL;
     }
     if (m && !block) {
-        block = new_block(device, m, kind, room, error);
+        block = new_block(device, m, kind, allocated, error);
     }
     if (!block) {
         return false;
@@ -246,7 +247,7 @@ bool memory_free(Device *device, MemoryKind kind, void *memory, const DeviceStre
     }
     m->counts.of[kind].blocks--;
     m->counts.of[kind].bytes -= block->is.bytes;
-    if (is_used_again(kind)) {
+    if (is_reused(kind)) {
         keep(device, m, block, stream);
     } else {
         release(device, block);

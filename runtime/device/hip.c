@@ -218,9 +218,9 @@ static bool hip_alloc(Device *device, size_t bytes, void **memory, DeviceError *
 static void hip_release(Device *device, void *memory)
 {
     Hip *hip = device->state;
-    DeviceError untold;
+    DeviceError ignored;
     if (memory) {
-        HipEntered in = hip_enter(hip, &untold); /* without one it is tried, too */
+        HipEntered in = hip_enter(hip, &ignored); /* without one it is tried, too */
         hip->driver.release(memory);
         hip_leave(hip, in);
     }
@@ -290,8 +290,8 @@ static bool hip_load(Device *device, const DeviceImage *image, DeviceModule *mod
 static void hip_unload(Device *device, DeviceModule module)
 {
     Hip *hip = device->state;
-    DeviceError untold;
-    HipEntered in = hip_enter(hip, &untold);
+    DeviceError ignored;
+    HipEntered in = hip_enter(hip, &ignored);
     hip->driver.module_unload(module);
     hip_leave(hip, in);
 }
@@ -395,9 +395,9 @@ static bool hip_elapsed(Device *device, DeviceEvent first, DeviceEvent last, dou
 static void hip_event_destroy(Device *device, DeviceEvent event)
 {
     Hip *hip = device->state;
-    DeviceError untold;
+    DeviceError ignored;
     if (event) {
-        HipEntered in = hip_enter(hip, &untold);
+        HipEntered in = hip_enter(hip, &ignored);
         hip->driver.event_destroy(event);
         hip_leave(hip, in);
     }

@@ -14,7 +14,7 @@ enum {
     HIP_ERROR_INVALID_HANDLE = 400, /* a stream or event of another device, or none */
     HIP_ERROR_ASSERT = 710,
     HIP_ERROR_LAUNCH_FAILED = 719,
-    HIP_STREAM_APART = 1,
+    HIP_STREAM_FLAG_NON_BLOCKING = 1,
     HIP_HOST_PORTABLE = 1,
     HIP_CAPTURE_THREAD_LOCAL = 1,
     HIP_CAPTURE_RELAXED = 2,

@@ -11,8 +11,9 @@ static bool hip_stream_open(Device *device, DeviceStream *stream, DeviceError *e
     Hip *hip = device->state;
     void *made = NULL;
     HipEntered in = hip_enter(hip, error);
-    bool ok = in.ok && hip_check(hip, hip->driver.stream_create(&made, HIP_STREAM_APART),
-                                 "hipStreamCreateWithFlags", "", error);
+    bool ok =
+        in.ok && hip_check(hip, hip->driver.stream_create(&made, HIP_STREAM_FLAG_NON_BLOCKING),
+                           "hipStreamCreateWithFlags", "", error);
     hip_leave(hip, in);
     *stream = ok ? made : NULL;
     return ok;
@@ -21,8 +22,8 @@ static bool hip_stream_open(Device *device, DeviceStream *stream, DeviceError *e
 static void hip_stream_close(Device *device, DeviceStream stream)
 {
     Hip *hip = device->state;
-    DeviceError untold;
-    HipEntered in = hip_enter(hip, &untold);
+    DeviceError ignored;
+    HipEntered in = hip_enter(hip, &ignored);
     hip->driver.stream_destroy(stream);
     hip_leave(hip, in);
 }
@@ -87,8 +88,8 @@ static bool hip_pin(Device *device, size_t bytes, void **memory, DeviceError *er
 static void hip_unpin(Device *device, void *memory)
 {
     Hip *hip = device->state;
-    DeviceError untold;
-    HipEntered in = hip_enter(hip, &untold);
+    DeviceError ignored;
+    HipEntered in = hip_enter(hip, &ignored);
     hip->driver.host_release(memory);
     hip_leave(hip, in);
 }
@@ -124,8 +125,8 @@ static bool hip_copy_out_async(Device *device, void *to, const void *from, size_
 static void enable_access(const Hip *hip, const Hip *peer)
 {
     int can = 0;
-    DeviceError untold;
-    HipEntered in = hip_enter(hip, &untold);
+    DeviceError ignored;
+    HipEntered in = hip_enter(hip, &ignored);
     if (in.ok && hip->driver.peer_possible(&can, hip->ordinal, peer->ordinal) == HIP_OK && can &&
         hip->driver.peer_enable(peer->ordinal, 0) != HIP_OK && hip->driver.last_error) {
         hip->driver.last_error();
@@ -217,8 +218,8 @@ static bool hip_replay(Device *device, DeviceGraph graph, DeviceStream stream, D
 static void hip_drop(Device *device, DeviceGraph graph)
 {
     Hip *hip = device->state;
-    DeviceError untold;
-    HipEntered in = hip_enter(hip, &untold);
+    DeviceError ignored;
+    HipEntered in = hip_enter(hip, &ignored);
     hip->driver.instance_destroy(graph);
     hip_leave(hip, in);
 }

@@ -108,8 +108,8 @@ static bool solve_axis(Solver *s, const PlanParam *param, const DeviceTensor *te
     if (!expr_split(&param->dims[axis], s->sizes, value, &size, &slope, &rest)) {
         return true;
     }
-    bool whole = slope == -1 ? rest > INT64_MIN : rest % slope == 0;
-    if (!whole || rest / slope < 0) {
+    bool divides = slope == -1 ? rest > INT64_MIN : rest % slope == 0;
+    if (!divides || rest / slope < 0) {
         return device_fail(s->error, DIAG_SOURCE, 0,
                            "%s: axis %d of '%s' has %" PRId64 " elements, which no size %s gives",
                            s->plan->kernel, axis, param->name, value, s->plan->sizes[size].name);

@@ -119,9 +119,9 @@ static void put_maps(Text *out, const Plan *plan)
 
 /* ---- launches ---- */
 
-typedef struct Room {
+typedef struct ArgLayout {
     int bytes, align;
-} Room;
+} ArgLayout;
 
 static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
 {
@@ -135,7 +135,7 @@ static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
     text_add(out, ", ");
     put_int(out, "cluster", launch->cluster > 1 ? launch->cluster : 1);
     put_bool(out, "early", launch->dependent);
-    put_bool(out, "beside", launch->concurrent);
+    put_bool(out, "concurrent", launch->concurrent);
     if (launch->most_tiles > 0) {
         text_printf(out, ", \"most_tiles\": %" PRId64, launch->most_tiles);
     }
@@ -161,11 +161,11 @@ static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
         const PlanArg *arg = &launch->args[i];
         int bytes =
             arg->kind == ARG_SCALAR ? (dtype_bits(plan->params[arg->index].dtype) + 7) / 8 : 8;
-        Room room = arg->kind == ARG_MAP ? (Room){128, 64} : (Room){bytes, bytes};
-        at = (at + room.align - 1) / room.align * room.align;
+        ArgLayout layout = arg->kind == ARG_MAP ? (ArgLayout){128, 64} : (ArgLayout){bytes, bytes};
+        at = (at + layout.align - 1) / layout.align * layout.align;
         text_printf(out, "%s{\"kind\": \"%s\", \"index\": %d, \"offset\": %d, \"bytes\": %d}",
-                    i ? ",\n              " : "", kinds[arg->kind], arg->index, at, room.bytes);
-        at += room.bytes;
+                    i ? ",\n              " : "", kinds[arg->kind], arg->index, at, layout.bytes);
+        at += layout.bytes;
     }
     text_char(out, ']');
     text_char(out, '}');

@@ -56,7 +56,7 @@ void access_request(Tally *tally, AccessReport *report, WarpRequest *request, do
     GlobalCounts counts = request_global(tally->memo, request, tally->sector, writes);
     report->packets += times * counts.packets;
     report->missed += times * (report->kind == LOADS
-                                   ? seen_new_packets(tally->seen, report->value, request)
+                                   ? dedup_count_new_packets(tally->seen, report->value, request)
                                    : counts.packets);
     report->sectors += times * counts.sectors;
     report->l1_wavefronts += times * counts.l1_wavefronts;
@@ -322,7 +322,7 @@ static void tally_warp(Global *g, int reg, int warp, int run, double times)
         }
         layout_next_lane(layout, (uint32_t)lane, coords);
     }
-    if (!loads || !seen_again(g->tally->seen, g->op, g->access.memory, warp, &request)) {
+    if (!loads || !dedup_has_load(g->tally->seen, g->op, g->access.memory, warp, &request)) {
         access_request(g->tally, g->report, &request, times);
     }
 }

@@ -35,7 +35,8 @@ static void find_dot(Op *op, void *user)
 static bool axis_extent(const ReportInput *input, Dim dim, int64_t *out)
 {
     const DimVar *range = poly_as_range(dim);
-    return poly_eval(range && range->whole ? range->whole : dim, input->sizes, out) && *out > 0;
+    return poly_eval(range && range->axis_extent ? range->axis_extent : dim, input->sizes, out) &&
+           *out > 0;
 }
 
 /* The same, of an axis of a grid that may be walked in part. */
@@ -45,10 +46,10 @@ static bool grid_extent(const ReportInput *input, const Op *launch, Dim dim, int
     const Attr *dims = op_attr(launch, ATTR_DIMS);
     bool whole = axis_extent(input, dim, out);
     for (int i = 0; whole && dims && i < dims->n; i++) {
-        if (range && range->whole == dims->dims[i] && axis_end(launch, i) < *out) {
+        if (range && range->axis_extent == dims->dims[i] && axis_end(launch, i) < *out) {
             *out = axis_end(launch, i);
         }
-        *out -= range && range->whole == dims->dims[i] ? axis_begin(launch, i) : 0;
+        *out -= range && range->axis_extent == dims->dims[i] ? axis_begin(launch, i) : 0;
     }
     return whole && *out > 0;
 }
@@ -92,15 +93,15 @@ static void count_op(Op *op, void *user)
 /* Loops over the taps of a convolution, one at a time; 0: others. */
 static int64_t count_rounds(const Report *report, const Op *loop)
 {
-    int64_t rounds = 1, extent;
+    int64_t iterations = 1, extent;
     for (const Op *up = op_enclosing(loop, OP_FOR); up; up = op_enclosing(up, OP_FOR)) {
         if (op_attr(up, ATTR_STEPS)->ints[0] != 0 ||
             !axis_extent(report->input, op_attr(up, ATTR_DIMS)->dims[0], &extent) ||
-            __builtin_mul_overflow(rounds, extent, &rounds)) {
+            __builtin_mul_overflow(iterations, extent, &iterations)) {
             return 0;
         }
     }
-    return rounds;
+    return iterations;
 }
 
 /* Does a block take a part of the loop, or of one around it? */
@@ -164,12 +165,12 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     tiles->split_k = shares;
     tiles->multicast_m = tiles->multicast_n = 1;
     /* Blocks of a multicast group load the tiles along one axis once. */
-    const Attr *beside = op_attr(launch->op, ATTR_MULTICAST),
+    const Attr *multicast = op_attr(launch->op, ATTR_MULTICAST),
                *block_dims = op_attr(launch->op, ATTR_DIMS);
-    for (int i = 0; beside && i < beside->n; i++) {
+    for (int i = 0; multicast && i < multicast->n; i++) {
         const DimVar *rows = poly_as_range(op->results[0]->type->dims[0]);
-        bool along_m = rows && rows->whole == block_dims->dims[i];
-        *(along_m ? &tiles->multicast_m : &tiles->multicast_n) *= beside->ints[i];
+        bool along_m = rows && rows->axis_extent == block_dims->dims[i];
+        *(along_m ? &tiles->multicast_m : &tiles->multicast_n) *= multicast->ints[i];
     }
     tiles->count = count;
     block_walk(launch->op->regions[0], count_op, product);

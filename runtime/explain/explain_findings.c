@@ -299,8 +299,8 @@ static bool is_given(const Func *func, const Value *value)
 static Span operand_span(const Report *report, const Origin *origin)
 {
     const Func *func = report->input->func;
-    const Op *made = origin->at ? origin->at : origin->load;
-    Span span = made ? made->span : SPAN_NONE, found = SPAN_NONE;
+    const Op *origin_op = origin->at ? origin->at : origin->load;
+    Span span = origin_op ? origin_op->span : SPAN_NONE, found = SPAN_NONE;
     const char *text = source_text(report, span);
     if (!text || origin->at || !is_given(func, origin->tensor)) {
         return span;
@@ -309,10 +309,10 @@ static Span operand_span(const Report *report, const Origin *origin)
     size_t n = strlen(name);
     int times = 0;
     for (const char *at = strstr(text, name); at; at = strstr(at + n, name)) {
-        bool whole = (at == text || !is_letter(at[-1])) && !is_letter(at[n]);
+        bool whole_word = (at == text || !is_letter(at[-1])) && !is_letter(at[n]);
         uint32_t start = span.start + (uint32_t)(at - text);
-        found = whole ? (Span){span.source, start, start + (uint32_t)n} : found;
-        times += whole;
+        found = whole_word ? (Span){span.source, start, start + (uint32_t)n} : found;
+        times += whole_word;
     }
     bool indexed = times == 1 && found.start == span.start && text[n] == '[' &&
                    strchr(text, ']') == text + strlen(text) - 1;

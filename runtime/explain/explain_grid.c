@@ -67,7 +67,7 @@ void grid_align(EvalPoint *context, const Grid *grid)
 typedef struct Numbers {
     int64_t counts[MAX_RANK]; /* of what goes to one cluster */
     int64_t grouped, together;
-    int beside; /* -1: no tiles side by side go to blocks of a cluster */
+    int multicast_axis; /* -1: no tiles side by side go to blocks of a cluster */
     double all;
 } Numbers;
 
@@ -99,20 +99,21 @@ static void split(const Grid *grid, const Numbers *n, int64_t id, int64_t *tile)
 bool grid_bind_nth(EvalPoint *context, const Grid *grid, int64_t block, int64_t blocks, int64_t nth)
 {
     /* The counts along the multicast axis are those of clusters. */
-    const Attr *beside = op_attr(grid->op, ATTR_MULTICAST);
-    Numbers n = {.grouped = op_int(grid->op, ATTR_RASTER_GROUP, 0), .together = 1, .beside = -1};
+    const Attr *multicast_axis = op_attr(grid->op, ATTR_MULTICAST);
+    Numbers n = {
+        .grouped = op_int(grid->op, ATTR_RASTER_GROUP, 0), .together = 1, .multicast_axis = -1};
     n.all = 1;
     for (int a = 0; a < grid->n; a++) {
         n.counts[a] = grid->tiles[a];
-        if (beside && beside->ints[a] > 1) {
-            n.together = beside->ints[a];
-            n.beside = a;
+        if (multicast_axis && multicast_axis->ints[a] > 1) {
+            n.together = multicast_axis->ints[a];
+            n.multicast_axis = a;
             n.counts[a] = steps_over(n.counts[a], n.together);
         }
         n.all *= (double)n.counts[a];
     }
     n.all *= (double)n.together;
-    if (n.beside >= 0 && n.beside == grid->n - 2 && n.grouped > 1) {
+    if (n.multicast_axis >= 0 && n.multicast_axis == grid->n - 2 && n.grouped > 1) {
         n.grouped = steps_over(n.grouped, n.together);
     }
     /* Long and short tiles alternate: a block takes one of each. */
@@ -129,8 +130,8 @@ bool grid_bind_nth(EvalPoint *context, const Grid *grid, int64_t block, int64_t 
         id = (int64_t)n.all - 1 - id;
     }
     split(grid, &n, id / n.together, tile);
-    if (n.beside >= 0) {
-        tile[n.beside] = tile[n.beside] * n.together + id % n.together;
+    if (n.multicast_axis >= 0) {
+        tile[n.multicast_axis] = tile[n.multicast_axis] * n.together + id % n.together;
     }
     if (paired && grid->n > 0) {
         int64_t *last = &tile[grid->n - 1];

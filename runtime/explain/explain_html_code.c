@@ -62,7 +62,7 @@ static const char *doc_of(const char *name)
     return text_equal(name, "LLVM") ? "after its optimizer" : "";
 }
 
-static void listing(const Listing *l, const char *of, size_t room, Text *out)
+static void listing(const Listing *l, const char *of, size_t available, Text *out)
 {
     if (l->unchanged) {
         return;
@@ -75,7 +75,7 @@ static void listing(const Listing *l, const char *of, size_t room, Text *out)
     html_words(out, doc_of(l->name));
     text_add(out, "</small></summary><pre tabindex=0>");
     /* Adjacent lines of one source line share an element. */
-    size_t most = room < MAX_LISTING ? room : MAX_LISTING;
+    size_t most = available < MAX_LISTING ? available : MAX_LISTING;
     const char *at = l->text;
     size_t from = out->n;
     int open = 0, i = 0;
@@ -116,8 +116,8 @@ static void unchanged(const Listings *listings, Text *out)
 static void add_listings(const Listings *listings, const char *of, Text *out)
 {
     for (size_t i = 0; i < listings->n; i++) {
-        size_t room = out->n < MAX_PAGE ? (MAX_PAGE - out->n) / 2 + 1024 : 1024;
-        listing(&listings->items[i], of, room, out);
+        size_t available = out->n < MAX_PAGE ? (MAX_PAGE - out->n) / 2 + 1024 : 1024;
+        listing(&listings->items[i], of, available, out);
     }
 }
 

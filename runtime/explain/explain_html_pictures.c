@@ -14,7 +14,7 @@
 
 /* ---- layouts ---- */
 
-enum { TILE_ROWS = 16, TILE_COLS = 32, HUES = 12, NOBODY = -1 };
+enum { TILE_ROWS = 16, TILE_COLS = 32, HUES = 12, NO_OWNER = -1 };
 
 typedef struct Owner {
     int thread, reg, copies;
@@ -48,7 +48,7 @@ static void find_owners(const TileReport *tile, int lanes, Corner *corner)
     corner->rows = rows < TILE_ROWS ? (int)rows : TILE_ROWS;
     corner->cols = cols < TILE_COLS ? (int)cols : TILE_COLS;
     for (int i = 0; i < TILE_ROWS * TILE_COLS; i++) {
-        corner->owners[i / TILE_COLS][i % TILE_COLS].thread = NOBODY;
+        corner->owners[i / TILE_COLS][i % TILE_COLS].thread = NO_OWNER;
     }
     int warps = 1 << layout->bits[IN_WARP], row, col;
     for (int thread = 0; thread < warps * lanes; thread++) {
@@ -58,7 +58,7 @@ static void find_owners(const TileReport *tile, int lanes, Corner *corner)
                          (uint32_t)(thread / lanes), coords);
             if (in_corner(corner, layout, coords, &row, &col)) {
                 Owner *owner = &corner->owners[row][col];
-                *owner = owner->thread == NOBODY ? (Owner){thread, reg, 0} : *owner;
+                *owner = owner->thread == NO_OWNER ? (Owner){thread, reg, 0} : *owner;
                 owner->copies++;
             }
         }
@@ -87,7 +87,7 @@ void html_tile(const Report *report, const TileReport *tile, Text *out)
         for (int col = 0; col < corner.cols; col++) {
             /* A cell names the thread and the register that own the element. */
             const Owner *owner = &corner.owners[row][col];
-            if (owner->thread == NOBODY) {
+            if (owner->thread == NO_OWNER) {
                 text_add(out, "<td>");
                 continue;
             }
@@ -119,7 +119,7 @@ static int row_of(Banks *banks, int64_t row)
         }
     }
     if (banks->n == MAX_ROWS) {
-        return NOBODY;
+        return NO_OWNER;
     }
     banks->rows[banks->n] = row;
     return banks->n++;
@@ -133,7 +133,7 @@ static void fill_banks(const WarpRequest *request, int first, int n, Banks *bank
         for (int byte = 0; active && byte < request->bytes; byte += WORD) {
             int64_t word = (request->at[lane] + byte) / WORD;
             int row = row_of(banks, word / all);
-            if (row != NOBODY) {
+            if (row != NO_OWNER) {
                 char *to = banks->lanes[row][word % all];
                 /* A bank that several lanes access shows the first lane and a plus sign. */
                 size_t size = sizeof banks->lanes[0][0];

@@ -18,7 +18,7 @@ enum {
     MAX_RATE = 1 << 12
 };
 static const double MAX_VISITS = 2e6, MAX_PIECES = 3e7;
-static const double AGAIN = 1.02; /* of what arrays hold: it is read once */
+static const double REREAD = 1.02; /* of what arrays hold: it is read once */
 
 /* What is read stays in a part of the cache (an H200 keeps some of it in both halves, as the two
  * scans of examples/cumsum.tile show), what is written in all of it. */
@@ -358,11 +358,11 @@ static void trace_block(BlockTrace *trace, const Block *block)
 
 /* Rounds of as many blocks as there are at once; of persistent ones, of their tiles. False: not to
  * the end, from where what is read is taken to continue alike. */
-static bool trace_rounds(BlockTrace *trace, const LaunchReport *launch, int64_t tiles, int64_t room,
-                         Moved *all)
+static bool trace_waves(BlockTrace *trace, const LaunchReport *launch, int64_t tiles,
+                        int64_t coresident, Moved *all)
 {
     bool persistent = launch->plan->persistent;
-    int64_t at_once = persistent ? launch->blocks : room, n = ceil_div(tiles, at_once);
+    int64_t at_once = persistent ? launch->blocks : coresident, n = ceil_div(tiles, at_once);
     Moved half = {0};
     int64_t from = 0, i = 0;
     for (; i < n && trace->visits < trace->most_visits && trace->pieces < trace->most_pieces; i++) {
@@ -416,25 +416,25 @@ static bool accesses_otherwise(const Func *func, const LaunchReport *launch)
 
 /* Registers that spill are written, too; where the next block of a multiprocessor writes the same
  * again before it gives way, not to memory. */
-static double spilled(const LaunchReport *launch, int lanes, double room, double kept)
+static double spilled(const LaunchReport *launch, int lanes, double coresident, double kept)
 {
     const Roofline *r = &launch->roofline;
     double threads = (double)launch->warps * lanes;
     double each = launch->assembled ? launch->assembled->spilled * threads : 0;
-    double rounds = (double)launch->blocks / room;
-    bool stays = rounds <= 1 || (r->read + r->written) / rounds + room * each <= kept;
+    double waves = (double)launch->blocks / coresident;
+    bool stays = waves <= 1 || (r->read + r->written) / waves + coresident * each <= kept;
     return stays ? 0 : each * (double)launch->blocks;
 }
 
 /* By the blocks' walk; false: that is not to be had, or not needed. */
-static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tiles, int64_t room,
-                        double cache, double spills)
+static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tiles,
+                        int64_t coresident, double cache, double spills)
 {
     const ReportInput *input = report->input;
     Roofline *r = &launch->roofline;
     double kept = kept_bytes(report->target->machine, cache);
     if (input->brief || input->sampled || accesses_otherwise(input->func, launch) ||
-        r->asked_read <= AGAIN * r->read || r->read + r->written < kept) {
+        r->asked_read <= REREAD * r->read || r->read + r->written < kept) {
         return false;
     }
     int64_t rate = 1;
@@ -449,7 +449,7 @@ static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tile
                         .most_visits = MAX_VISITS * report_share(report),
                         .most_pieces = MAX_PIECES * report_share(report),
                         .blocks = launch->blocks};
-    bool ended = trace_rounds(&trace, launch, tiles, room, &all);
+    bool ended = trace_waves(&trace, launch, tiles, coresident, &all);
     launch->visits = (int64_t)(trace.visits + trace.pieces / PIECES_A_VISIT);
     launch->untraced = trace.was_abandoned;
     if (trace.was_abandoned) {
@@ -467,14 +467,14 @@ void memory_make(const Report *report, LaunchReport *launch, int64_t tiles)
     Roofline *r = &launch->roofline;
     r->memory_read = r->read;
     r->memory_written = r->written;
-    int64_t room = (int64_t)launch->occupancy.resident * report->target->machine->num_sms;
+    int64_t coresident = (int64_t)launch->occupancy.resident * report->target->machine->num_sms;
     double cache = report->card ? report->card->l2_mib * 1048576.0 : 0;
-    if (!report->card || tiles < 1 || room < 1 || launch->blocks < 1) {
+    if (!report->card || tiles < 1 || coresident < 1 || launch->blocks < 1) {
         return;
     }
-    double spills = spilled(launch, report->target->warp, (double)room,
+    double spills = spilled(launch, report->target->warp, (double)coresident,
                             kept_bytes(report->target->machine, cache));
-    if (!walk_memory(report, launch, tiles, room, cache, spills)) {
+    if (!walk_memory(report, launch, tiles, coresident, cache, spills)) {
         double written = r->written + spills;
         r->memory_written = written - left_behind(r->read, written, cache);
     }

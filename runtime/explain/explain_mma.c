@@ -8,7 +8,7 @@
 
 enum {
     WORD_BYTES = 4,
-    PAIR_APART = 4, /* elements of four bits that share a register */
+    PAIR_DISTANCE = 4, /* elements of four bits that share a register */
     MAX_RUN = 16,
     MATRIX_ROWS = 8,
     MAX_MATRIX_BITS = 2
@@ -94,15 +94,15 @@ static int run_bits(const Fragments *f, int *run)
 
 static void tally_own(Fragments *f, int warp, double times)
 {
-    int run, beside = run_bits(f, &run), lanes = lanes_of(f->walk->user);
+    int run, adjacent = run_bits(f, &run), lanes = lanes_of(f->walk->user);
     for (int reg = 0; reg < layout_registers(&f->layout); reg++) {
         WarpRequest request = request_for(f, run * f->bytes / f->in_byte);
-        for (int lane = 0; lane < lanes && !(reg & beside); lane++) {
+        for (int lane = 0; lane < lanes && !(reg & adjacent); lane++) {
             int32_t at[MAX_RANK] = {0};
             layout_apply(&f->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, at);
             request_add(&request, lane, place_of(f, at));
         }
-        if (!(reg & beside)) {
+        if (!(reg & adjacent)) {
             access_request(f->walk->user, f->report, &request, times);
         }
     }
@@ -129,7 +129,7 @@ static bool choose_depth(const Op *op, const MatrixInstr *unit, const Target *ta
     } else if (pairs) {
         *depth = mma_k_order_pairs(unit, k);
     } else {
-        *depth = mma_k_order_runs(unit, k, target->shared_row / bytes, words ? PAIR_APART : 1);
+        *depth = mma_k_order_runs(unit, k, target->shared_row / bytes, words ? PAIR_DISTANCE : 1);
     }
     return true;
 }

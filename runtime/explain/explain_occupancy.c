@@ -18,7 +18,7 @@ static int up(int n, int step)
 
 /* Registers of a thread in addition to what loops carry; in addition to the widest value where none
  * do, of which the compiler keeps one. */
-enum { BESIDE = 24, BESIDE_ROWS = 20 };
+enum { RESERVED_DOT = 24, RESERVED_ROWS = 20 };
 
 typedef struct Held {
     int largest, carried; /* registers of a thread: of a value; of what a loop hands on */
@@ -54,13 +54,15 @@ Registers registers_expected(const Report *report, const LaunchReport *launch)
     }
     Held held = {0};
     int blocks = launch->plan->blocks_per_unit > 0 ? launch->plan->blocks_per_unit : 1;
-    int room = report->target->registers / (blocks * launch->warps * report->target->warp);
+    int available = report->target->registers / (blocks * launch->warps * report->target->warp);
     block_walk(launch->op->regions[0], see_held, &held);
-    int wanted = held.carried > 0 ? BESIDE + held.carried + held.largest * 3 / 2
-                                  : BESIDE_ROWS + held.largest;
-    room = room < report->target->registers_thread ? room : report->target->registers_thread;
-    room -= room % report->target->register_step;
-    return (Registers){wanted < room ? wanted : room, wanted > room ? wanted - room : 0};
+    int wanted = held.carried > 0 ? RESERVED_DOT + held.carried + held.largest * 3 / 2
+                                  : RESERVED_ROWS + held.largest;
+    available =
+        available < report->target->registers_thread ? available : report->target->registers_thread;
+    available -= available % report->target->register_step;
+    return (Registers){wanted < available ? wanted : available,
+                       wanted > available ? wanted - available : 0};
 }
 
 /* Each scheduler has its share of the registers, and its warps share that. */
@@ -107,8 +109,8 @@ void occupancy_make(const Report *report, LaunchReport *launch)
     o->resident = o->blocks[o->limit];
     o->warps = o->resident * launch->warps;
     o->share = (double)o->warps / target_warps(target);
-    int64_t room = (int64_t)o->resident * target->machine->num_sms;
-    o->waves = launch->blocks > 0 && room > 0 ? (double)launch->blocks / (double)room : 0;
+    int64_t available = (int64_t)o->resident * target->machine->num_sms;
+    o->waves = launch->blocks > 0 && available > 0 ? (double)launch->blocks / (double)available : 0;
 }
 
 /* ---- roofline ---- */

@@ -26,7 +26,7 @@ typedef struct Pipes {
     const char *limiter;
 } Pipes;
 /* Rounds of a loop within the one around it. */
-double rounds_of(const Report *report, const Op *loop);
+double loop_iterations(const Report *report, const Op *loop);
 /* Bytes that a launch asks of L2: what a block loads again hits L1 where that holds its tiles. */
 double l2_bytes_of(const Report *report, const LaunchReport *launch);
 /* Of a launch without copies by the engine, whose accesses are counted. */

@@ -353,8 +353,8 @@ static void tally_cpu(const Machine *core, const EvalPoint *context, const Op *o
         cpu->chain_cycles += n * (compares ? core->max_latency : core->add_latency);
     }
     bool continues = op->parent->parent && op->parent->parent->kind == OP_FOR;
-    const Op *made = is_store ? op->operands[op->n_operands - 1]->def : NULL;
-    bool across = made && made->kind == OP_PERMUTE; /* which waits for its lines */
+    const Op *stored = is_store ? op->operands[op->n_operands - 1]->def : NULL;
+    bool across = stored && stored->kind == OP_PERMUTE; /* which waits for its lines */
     if (!is_reduce && !across && !continues && context_dim(context, type->dims[last], &run) &&
         run > 0) {
         double bytes = (double)run * dtype_bytes(type->dtype);
@@ -406,7 +406,7 @@ static bool is_costly(const LaunchReport *launch)
 static void forget_loads(Walk *walk)
 {
     Tally *tally = walk->user;
-    seen_forget(tally->seen);
+    dedup_next_iteration(tally->seen);
 }
 
 double report_share(const Report *report)
@@ -490,7 +490,7 @@ static void make_launch(Report *report, const Op *op, int nth)
     CodeSize size = an_code_size(func, op);
     const Op *loop = an_hot_loop(&size, op);
     launch->code_bytes = an_code_bytes(&size, op);
-    launch->loop = an_round_counts(&size, loop ? loop : op);
+    launch->loop = an_iteration_counts(&size, loop ? loop : op);
     block_walk(op->regions[0], list_op, &lister);
     /* A bulk store gets the line of what wrote its operand to shared memory. */
     for (size_t i = 0; i < launch->accesses.n; i++) {
@@ -509,7 +509,7 @@ static void make_launch(Report *report, const Op *op, int nth)
                        .target = report->target,
                        .diags = input->func->diags,
                        .brief = input->brief,
-                       .seen = seen_new(input->func->arena),
+                       .seen = dedup_new(input->func->arena),
                        .code = &size,
                        .memo = request_memo(input->func->arena),
                        .sector = report->card ? report->target->sector_bytes : 32};

@@ -258,7 +258,7 @@ static void combine_parts(const Scratch *s)
     }
 }
 
-static bool stands(const Scratch *s, int reg)
+static bool is_canonical(const Scratch *s, int reg)
 {
     for (int bit = 0; bit < s->from->layout->bits[IN_REGISTER]; bit++) {
         if (reg >> bit & 1 && moves(s, IN_REGISTER, bit)) {
@@ -296,7 +296,7 @@ void reduce_tally(Walk *walk, const Op *op, double times)
     s.reads = access_report(tally, op, SHARED_LOADS, memory);
     int registers = layout_registers(s.from->layout), results = 0;
     for (int reg = 0; s.mask && reg < registers; reg++) {
-        results += stands(&s, reg) ? s.run : 0;
+        results += is_canonical(&s, reg) ? s.run : 0;
     }
     bool shared = layout_parts_shared(results, s.parts);
     if (shared) {
@@ -304,7 +304,7 @@ void reduce_tally(Walk *walk, const Op *op, double times)
         s.parts = 1; /* for each to read */
     }
     for (int reg = 0; s.mask && reg < registers; reg++) {
-        int warps = stands(&s, reg) ? walk->warps : 0;
+        int warps = is_canonical(&s, reg) ? walk->warps : 0;
         for (int warp = 0; warp < warps; warp++) {
             write_parts(&s, reg, warp);
             read_parts(&s, reg, warp);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { MAX_ACCESSES = 12 };
-static const double READ_AGAIN = 1.05; /* that is worth a line */
+static const double READ_REPEATEDLY = 1.05; /* that is worth a line */
 
 static const char *limit_words(const Report *report, Limit limit)
 {
@@ -66,7 +66,7 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
         }
     }
     text_char(out, '\n');
-    if (r->memory_read > READ_AGAIN * r->read) {
+    if (r->memory_read > READ_REPEATEDLY * r->read) {
         text_add(out, "#   L2 evicts some of it before it is read again: ");
         scaled_words(out, r->memory_read, "B come from memory\n");
     }

@@ -137,9 +137,9 @@ static Bar *bar_of(Simulation *s, const Value *value)
     if (s->n_bars == MAX_BARS) {
         return NULL;
     }
-    const Op *made = value_def_of_kind(value, OP_MBARRIER);
+    const Op *def = value_def_of_kind(value, OP_MBARRIER);
     s->bars[s->n_bars] =
-        (Bar){.value = value, .arrivals = made ? (int)op_int(made, ATTR_ARRIVALS, 1) : 1};
+        (Bar){.value = value, .arrivals = def ? (int)op_int(def, ATTR_ARRIVALS, 1) : 1};
     return &s->bars[s->n_bars++];
 }
 
@@ -471,7 +471,7 @@ static bool add_idle_teams(Simulation *s)
     for (size_t i = 0; i < t->spans.n; i++) {
         end = fmax(end, t->spans.items[i].upto);
     }
-    if (s->teams > 1 && rounds_of(s->report, s->agents[s->n_agents - 1].loop) < DRAWN) {
+    if (s->teams > 1 && loop_iterations(s->report, s->agents[s->n_agents - 1].loop) < DRAWN) {
         return false;
     }
     for (int i = 1; i < s->teams && t->n_lanes < MAX_LANES_DRAWN; i++) {

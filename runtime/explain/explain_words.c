@@ -30,7 +30,7 @@ const char *value_words(const Func *func, const Value *value)
     return value->name ? value->name : "";
 }
 
-static const char *said(const Func *func, Dim dim)
+static const char *nominal_words(const Func *func, Dim dim)
 {
     Text text = text_new(func->arena);
     say_dim(func, dim, &text);
@@ -47,7 +47,7 @@ static bool add_product(Func *func, Text *text, Dim dim)
             bool found = param->collapsed[axis] > 1 && param->value->type->dims[axis] == dim;
             for (int k = 0; found && k < param->collapsed[axis]; k++) {
                 text_add(text, k ? "*" : "");
-                const char *words = said(func, param->caller_type->dims[from + k]);
+                const char *words = nominal_words(func, param->caller_type->dims[from + k]);
                 bool sum = strpbrk(words, " -") != NULL;
                 text_printf(text, sum ? "(%s)" : "%s", words);
             }
@@ -64,7 +64,7 @@ const char *dim_words(Func *func, Dim dim)
 {
     Text text = text_new(func->arena);
     bool product = dim->n_terms > 1 && add_product(func, &text, dim);
-    return product ? text.data : said(func, dim);
+    return product ? text.data : nominal_words(func, dim);
 }
 
 const char *unit_words(const Target *target)
@@ -323,7 +323,7 @@ const char *split_words(Func *func, const Op *launch)
         const Value *value = func->params.items[i].value;
         for (const Op *op = launch->prev; use_of(launch, value).reads && op; op = op->prev) {
             if (op->kind == OP_LAUNCH && use_of(op, value).writes) {
-                const char *why = func->params.items[i].apart;
+                const char *why = func->params.items[i].separate_reason;
                 return arena_printf(func->arena,
                                     "it needs all of %s, which an earlier launch makes: %s",
                                     value_words(func, value),
@@ -342,8 +342,8 @@ const char *split_words(Func *func, const Op *launch)
     }
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
-        if (param->apart && use_of(launch, param->value).writes) {
-            return param->apart;
+        if (param->separate_reason && use_of(launch, param->value).writes) {
+            return param->separate_reason;
         }
     }
     return "its grid is another";

@@ -24,7 +24,7 @@ struct Level2 {
         size_t n, cap;
     } noted;
     Touch *sorted; /* space for sorting them */
-    size_t room;
+    size_t capacity;
 };
 
 Level2 *level2_new(Arena *arena, int64_t bytes, int64_t rate)
@@ -122,9 +122,9 @@ static uint32_t digit_of(const Touch *touch, int shift)
 static void sort_noted(Level2 *l)
 {
     size_t n = l->noted.n;
-    if (n > l->room) {
-        l->room = l->noted.cap;
-        l->sorted = ARENA_ARRAY(l->arena, Touch, l->room);
+    if (n > l->capacity) {
+        l->capacity = l->noted.cap;
+        l->sorted = ARENA_ARRAY(l->arena, Touch, l->capacity);
     }
     Touch *from = l->noted.items, *to = l->sorted;
     for (int shift = 0; shift < MAX_BITS; shift += DIGIT) {

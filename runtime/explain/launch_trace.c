@@ -225,16 +225,16 @@ static double looked_at(const Block *block)
 {
     double all = 0;
     for (const Op *op = block->first; op; op = op->next) {
-        double within = 1, rounds = 1;
+        double within = 1, iterations = 1;
         for (int i = 0; i < op->n_regions; i++) {
             within += looked_at(op->regions[i]);
         }
         const Attr *dims = op_attr(op, ATTR_DIMS);
         bool grid = op->kind == OP_PARALLEL || op->kind == OP_TILE_LOOP;
         for (int i = 0; grid && dims && i < dims->n; i++) {
-            rounds *= AMONG_MORE + 1;
+            iterations *= AMONG_MORE + 1;
         }
-        all += within * (op->kind == OP_FOR ? IN_LOOP + 1 : rounds);
+        all += within * (op->kind == OP_FOR ? IN_LOOP + 1 : iterations);
     }
     return all;
 }

@@ -20,24 +20,24 @@ typedef struct Key {
 } Key;
 
 typedef struct SeenItem {
-    uint64_t hash, round;
+    uint64_t hash, iteration;
 } SeenItem;
 
 struct LoadDedup {
-    uint64_t round;
+    uint64_t iteration;
     SeenItem loads[PLACES], packets[PLACES];
 };
 
-LoadDedup *seen_new(Arena *arena)
+LoadDedup *dedup_new(Arena *arena)
 {
     LoadDedup *seen = ARENA_NEW(arena, LoadDedup);
-    seen->round = 1;
+    seen->iteration = 1;
     return seen;
 }
 
-void seen_forget(LoadDedup *seen)
+void dedup_next_iteration(LoadDedup *seen)
 {
-    seen->round++;
+    seen->iteration++;
 }
 
 static uint64_t guarded_axes(const Op *op)
@@ -51,12 +51,12 @@ static uint64_t guarded_axes(const Op *op)
 }
 
 /* Is it among the items of this round? Keeps it otherwise, as far as there is space. */
-static bool found_or_kept(const LoadDedup *seen, SeenItem *items, uint64_t hash)
+static bool is_known_or_add(const LoadDedup *seen, SeenItem *items, uint64_t hash)
 {
     for (uint64_t i = 0; i < PROBES; i++) {
         SeenItem *item = &items[(hash + i) % PLACES];
-        if (item->round != seen->round) {
-            *item = (SeenItem){hash, seen->round};
+        if (item->iteration != seen->iteration) {
+            *item = (SeenItem){hash, seen->iteration};
             return false;
         }
         if (item->hash == hash) {
@@ -66,8 +66,8 @@ static bool found_or_kept(const LoadDedup *seen, SeenItem *items, uint64_t hash)
     return false;
 }
 
-bool seen_again(LoadDedup *seen, const Op *op, const Value *memory, int warp,
-                const WarpRequest *request)
+bool dedup_has_load(LoadDedup *seen, const Op *op, const Value *memory, int warp,
+                    const WarpRequest *request)
 {
     Key key = {.memory = memory,
                .active = request->active,
@@ -77,22 +77,22 @@ bool seen_again(LoadDedup *seen, const Op *op, const Value *memory, int warp,
     for (int lane = 0; lane < request->lanes; lane++) {
         key.at[lane] = request->active >> lane & 1 ? request->at[lane] : 0;
     }
-    return found_or_kept(seen, seen->loads, XXH3_64bits(&key, sizeof key));
+    return is_known_or_add(seen, seen->loads, XXH3_64bits(&key, sizeof key));
 }
 
-int seen_new_packets(LoadDedup *seen, const Value *memory, const WarpRequest *request)
+int dedup_count_new_packets(LoadDedup *seen, const Value *memory, const WarpRequest *request)
 {
-    int fresh = 0;
+    int new_packets = 0;
     int64_t last = -1;
     for (int lane = 0; lane < request->lanes; lane++) {
         int64_t at = request->at[lane], end = (at + request->bytes - 1) / PACKET_BYTES;
         bool active = request->active >> lane & 1;
         for (int64_t i = at / PACKET_BYTES; active && i <= end; i++) {
             uint64_t key[] = {memory->id, (uint64_t)i};
-            fresh += i != last &&
-                     !found_or_kept(seen, seen->packets, XXH3_64bits(key, sizeof key));
+            new_packets +=
+                i != last && !is_known_or_add(seen, seen->packets, XXH3_64bits(key, sizeof key));
             last = i;
         }
     }
-    return fresh;
+    return new_packets;
 }

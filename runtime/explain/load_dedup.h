@@ -9,15 +9,15 @@
 
 typedef struct LoadDedup LoadDedup;
 
-LoadDedup *seen_new(Arena *arena);
+LoadDedup *dedup_new(Arena *arena);
 /* Another round begins. */
-void seen_forget(LoadDedup *seen);
+void dedup_next_iteration(LoadDedup *seen);
 /* Was this load made since? Remembers it otherwise, as far as there is space. */
-bool seen_again(LoadDedup *seen, const Op *op, const Value *memory, int warp,
-                const WarpRequest *request);
+bool dedup_has_load(LoadDedup *seen, const Op *op, const Value *memory, int warp,
+                    const WarpRequest *request);
 
 /* How many packets of a load (request_packets) no load of the block has asked for since a round
  * began. */
-int seen_new_packets(LoadDedup *seen, const Value *memory, const WarpRequest *request);
+int dedup_count_new_packets(LoadDedup *seen, const Value *memory, const WarpRequest *request);
 
 #endif

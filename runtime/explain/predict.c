@@ -47,12 +47,12 @@ static double imbalance(const LaunchReport *launch, double units)
     if (launch->plan->persistent && launch->product.op) { /* in whole waves of tiles */
         return 1 / (1 - launch->product.tail);
     }
-    double room = units * launch->occupancy.resident;
-    if (blocks <= 0 || room <= 0) {
+    double capacity = units * launch->occupancy.resident;
+    if (blocks <= 0 || capacity <= 0) {
         return 1;
     }
     /* Blocks that end at different times hand their places on: only whole rounds are lost. */
-    return blocks < room ? each * units / blocks : 1 + LAST_ROUND * units / blocks;
+    return blocks < capacity ? each * units / blocks : 1 + LAST_ROUND * units / blocks;
 }
 
 static double memory_time(const Report *report, const LaunchReport *launch)
@@ -130,7 +130,7 @@ static double product_steps(const Report *report, const LaunchReport *launch)
         return 0;
     }
     for (; loop; loop = op_enclosing(loop, OP_FOR)) {
-        steps *= rounds_of(report, loop);
+        steps *= loop_iterations(report, loop);
     }
     return steps;
 }
@@ -264,11 +264,12 @@ static double held_bytes(const EvalPoint *context, const AccessReport *at)
     for (int axis = 0; elements > 0 && axis < value->type->rank; axis++) {
         Dim dim = value->type->dims[axis];
         const DimVar *range = poly_as_range(dim);
-        int64_t room = poly_capacity(dim), there;
-        if (range && range->whole && context_dim(context, range->whole, &there) && there < room) {
-            room = there;
+        int64_t capacity = poly_capacity(dim), there;
+        if (range && range->axis_extent && context_dim(context, range->axis_extent, &there) &&
+            there < capacity) {
+            capacity = there;
         }
-        elements *= room > 0 ? (double)room : 1;
+        elements *= capacity > 0 ? (double)capacity : 1;
     }
     return elements * (value ? dtype_bytes(value->type->dtype) : 0);
 }
@@ -288,12 +289,12 @@ static double whole_bytes(const EvalPoint *context, const Value *tensor)
 static double tile_bytes(const Report *report, const LaunchReport *launch)
 {
     EvalPoint context = context_of(report->input->func, report->input->sizes);
-    bool once =
+    bool unique =
         launch->cpu.loop_bytes <= ABOUT * (launch->roofline.read + launch->roofline.written);
     double bytes = 0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
-        if (once && at->moved <= ABOUT * whole_bytes(&context, at->value)) {
+        if (unique && at->moved <= ABOUT * whole_bytes(&context, at->value)) {
             continue;
         }
         double own = held_bytes(&context, at), before = 0;
@@ -337,24 +338,24 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
     double blocks = launch->blocks > 0 ? (double)launch->blocks : 1;
     int most = launch->plan->workers;
     threads = most > 0 && most < threads ? most : threads;
-    double rounds = ceil(blocks / threads), at_once = blocks < threads ? blocks : threads;
-    double even = rounds * at_once / blocks;
+    double waves = ceil(blocks / threads), at_once = blocks < threads ? blocks : threads;
+    double even = waves * at_once / blocks;
     double lanes = (double)report->target->vector_bytes / 4;
-    double once = r->read + r->written, again = r->asked_read + r->asked_written;
-    double walked = again + launch->cpu.loop_bytes;
+    double unique = r->read + r->written, requested = r->asked_read + r->asked_written;
+    double walked = requested + launch->cpu.loop_bytes;
     /* What is folded is gone through again; else a tile is a stream. */
-    double again_bytes = launch->cpu.chain_cycles > 0 ? tile_bytes(report, launch) : 0;
-    double times[] = {once / cache_rate(core, once / at_once),
-                      walked / cache_rate(core, again_bytes),
+    double reread_bytes = launch->cpu.chain_cycles > 0 ? tile_bytes(report, launch) : 0;
+    double times[] = {unique / cache_rate(core, unique / at_once),
+                      walked / cache_rate(core, reread_bytes),
                       (r->flops + r->matrix_flops) / (core->clock * 1e6 * core->issue * lanes) +
                           chain_seconds(core, launch, lanes)};
-    double begun =
-        launch->cpu.startup_bytes / (core->run_gbs * 1e9) * (again > once ? once / again : 1);
+    double begun = launch->cpu.startup_bytes / (core->run_gbs * 1e9) *
+                   (requested > unique ? unique / requested : 1);
     double lines = launch->cpu.l2_line_bytes / (core->line_gbs * 1e9) +
                    launch->cpu.far_line_bytes / (core->far_line_gbs * 1e9);
     double work =
         cost_overlap(times, 3) + lines + begun + launch->cpu.packed_bytes / (core->pack_gbs * 1e9);
-    return even * work / at_once + rounds * core->block_ns * 1e-9 + core->launch_ns * 1e-9;
+    return even * work / at_once + waves * core->block_ns * 1e-9 + core->launch_ns * 1e-9;
 }
 
 /* No launch is faster than its roofline, nor than memory moves what caches do not keep, at the rate
@@ -362,10 +363,10 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
 static double least_seconds(const Report *report, const LaunchReport *launch, bool *bound)
 {
     const Roofline *r = &launch->roofline;
-    double once = r->read + r->written, moved = r->memory_read + r->memory_written;
+    double unique = r->read + r->written, moved = r->memory_read + r->memory_written;
     double reached = report->card->memory_percent / 100.0;
     double memory = r->memory_seconds / reached;
-    memory *= once > 0 && moved > once ? moved / once : 1;
+    memory *= unique > 0 && moved > unique ? moved / unique : 1;
     *bound = r->memory_bound || memory > r->compute_seconds;
     return *bound ? memory : r->compute_seconds;
 }

@@ -43,8 +43,8 @@ static int64_t walked(const Report *report, Dim dim)
 {
     int64_t extent;
     const DimVar *range = poly_as_range(dim);
-    bool known =
-        poly_eval(range && range->whole ? range->whole : dim, report->input->sizes, &extent);
+    bool known = poly_eval(range && range->axis_extent ? range->axis_extent : dim,
+                           report->input->sizes, &extent);
     return known ? extent : -1;
 }
 
@@ -114,9 +114,9 @@ double l2_bytes_of(const Report *report, const LaunchReport *launch)
         const AccessReport *at = &launch->accesses.items[i];
         double packets = stays ? at->missed : at->packets;
         double asked = traffic_is_shared(at->kind) ? 0 : packets * PACKET_BYTES;
-        double once = at->kind == LOADS && stays ? block_bytes(report, at) : -1;
-        once *= (double)launch->blocks;
-        bytes += once >= 0 && once < asked ? once : asked;
+        double unique = at->kind == LOADS && stays ? block_bytes(report, at) : -1;
+        unique *= (double)launch->blocks;
+        bytes += unique >= 0 && unique < asked ? unique : asked;
     }
     return bytes;
 }
@@ -227,7 +227,7 @@ static double parts_from(const Report *report, const Value *begin, int depth)
     return parts;
 }
 
-double rounds_of(const Report *report, const Op *loop)
+double loop_iterations(const Report *report, const Op *loop)
 {
     const Op *from = for_lo(loop)->def;
     int64_t step = op_attr(loop, ATTR_STEPS)->ints[0];
@@ -246,7 +246,7 @@ double rounds_of(const Report *report, const Op *loop)
 static void add_steps(const Report *report, const Block *block, double times, Steps *steps)
 {
     for (const Op *op = block->first; op; op = op->next) {
-        double n = op->kind == OP_FOR ? times * rounds_of(report, op) : times;
+        double n = op->kind == OP_FOR ? times * loop_iterations(report, op) : times;
         for (int i = 0; i < op->n_regions; i++) {
             bool loads = op->kind == OP_FOR && has_tile_load(op->regions[i]) &&
                          !op_int(op, ATTR_SINGLE_TRIP, 0);

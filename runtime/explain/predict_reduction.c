@@ -15,7 +15,7 @@ static const double EACH = 0.6, ACCESS = 4, SPILL = 30;
 typedef struct BlockTrace {
     const Report *report;
     bool unknown;                            /* how often it loops, or it waits for other blocks */
-    double meets, cluster_meets, steps, ops; /* of a block; of a thread */
+    double barriers, cluster_barriers, steps, ops; /* of a block; of a thread */
 } BlockTrace;
 
 /* Registers of a thread that an operation goes through. */
@@ -49,13 +49,13 @@ static void follow(BlockTrace *trace, const Block *block, double times)
     for (const Op *op = block->first; op; op = op->next) {
         trace->ops += times * goes_through(op);
         trace->unknown = trace->unknown || is_unknown(op);
-        trace->meets += op->kind == OP_BARRIER || op->kind == OP_REDUCE ? times : 0;
-        bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_REDUCE_SCATTER;
-        trace->cluster_meets += meets ? times : 0;
+        trace->barriers += op->kind == OP_BARRIER || op->kind == OP_REDUCE ? times : 0;
+        bool crosses = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_REDUCE_SCATTER;
+        trace->cluster_barriers += crosses ? times : 0;
         loads = loads || (op->kind == OP_LOAD && op->results[0]->type->rank > 0);
         for (int i = 0; i < op->n_regions; i++) {
-            double rounds = op->kind == OP_FOR ? rounds_of(trace->report, op) : 1;
-            follow(trace, op->regions[i], times * rounds);
+            double iterations = op->kind == OP_FOR ? loop_iterations(trace->report, op) : 1;
+            follow(trace, op->regions[i], times * iterations);
         }
     }
     trace->steps += loads ? times : 0;
@@ -81,7 +81,7 @@ double course_seconds(const Report *report, const LaunchReport *launch, double c
     BlockTrace trace = {.report = report};
     follow(&trace, launch->op->regions[0], 1);
     if (resident < 1 || launch->blocks < 1 || launch->warps < 1 || trace.unknown ||
-        launch->plan->persistent || launch->uncertain || trace.meets <= 0) {
+        launch->plan->persistent || launch->uncertain || trace.barriers <= 0) {
         return 0;
     }
     double issued = instructions(&trace, launch) * launch->warps;
@@ -89,8 +89,8 @@ double course_seconds(const Report *report, const LaunchReport *launch, double c
                             .warps = launch->warps,
                             .resident = resident,
                             .cluster = launch->plan->cluster,
-                            .meets = trace.meets,
-                            .cluster_meets = trace.cluster_meets,
+                            .barriers = trace.barriers,
+                            .cluster_barriers = trace.cluster_barriers,
                             .steps = trace.steps,
                             .instructions = issued,
                             .memory = memory,

@@ -100,10 +100,10 @@ TesseraStatus bundle_open(TesseraDevice *device, const TesseraBundle *bundle, De
 /* ---- arguments ---- */
 
 /* Memory for the arguments and sizes of any variant. */
-typedef struct Room {
+typedef struct PackedArgs {
     LaunchArg *args;
     int64_t *sizes;
-} Room;
+} PackedArgs;
 
 /* The launcher's sizes become those of the plan. A size that the tensors do not tell is taken from
  * there, too. */
@@ -131,20 +131,20 @@ static bool give_sizes(const Call *call, Plan *plan, int64_t *sizes, DeviceError
     return true;
 }
 
-static bool pack_values(const Call *call, Plan *plan, Room *room, DeviceError *error)
+static bool pack_values(const Call *call, Plan *plan, PackedArgs *packed, DeviceError *error)
 {
-    if (!give_sizes(call, plan, room->sizes, error)) {
+    if (!give_sizes(call, plan, packed->sizes, error)) {
         return false;
     }
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *param = &plan->params[i];
         TesseraArg arg = {0};
         if (param->rank < 0) {
-            room->args[i] = (LaunchArg){.scalar = call->values[i]};
+            packed->args[i] = (LaunchArg){.scalar = call->values[i]};
             continue;
         }
         /* The tensor is contiguous, its axes in the caller's order. */
-        const int64_t *sizes = room->sizes;
+        const int64_t *sizes = packed->sizes;
         uint64_t value = call->values[i];
         TesseraTensor *tensor = &arg.tensor;
         *tensor = (TesseraTensor){.data = (void *)(uintptr_t)value,
@@ -159,21 +159,21 @@ static bool pack_values(const Call *call, Plan *plan, Room *room, DeviceError *e
             }
         }
 
-        launch_pack(param, &arg, &room->args[i]);
+        launch_pack(param, &arg, &packed->args[i]);
     }
     return true;
 }
 
-static bool pack(const Call *call, Plan *plan, Room *room, DeviceError *error)
+static bool pack(const Call *call, Plan *plan, PackedArgs *packed, DeviceError *error)
 {
     if (call->values) {
-        return pack_values(call, plan, room, error);
+        return pack_values(call, plan, packed, error);
     }
     for (int i = 0; i < plan->n_sizes; i++) {
         plan->sizes[i].is_given = false; /* an earlier call may have set it */
     }
     for (int i = 0; i < plan->n_params; i++) {
-        launch_pack(&plan->params[i], &call->args[i], &room->args[i]);
+        launch_pack(&plan->params[i], &call->args[i], &packed->args[i]);
     }
     return true;
 }
@@ -209,7 +209,7 @@ bool call_has_arguments(const Call *call, const BundleVariant *variant, DeviceEr
 }
 
 /* Prefers variants that suit the device best, among them the most specialized, then the first. */
-static void try_variant(const Call *call, int index, const BundlePart *part, Room *room,
+static void try_variant(const Call *call, int index, const BundlePart *part, PackedArgs *packed,
                         Choice *choice)
 {
     BundleVariant *variant = &call->on->table.variants[index];
@@ -222,8 +222,8 @@ static void try_variant(const Call *call, int index, const BundlePart *part, Roo
         return;
     }
     choice->suitable++;
-    if (!call_has_arguments(call, variant, &error) || !pack(call, &variant->plan, room, &error) ||
-        !launch_fits(&variant->plan, room->args, room->sizes, &error)) {
+    if (!call_has_arguments(call, variant, &error) || !pack(call, &variant->plan, packed, &error) ||
+        !launch_fits(&variant->plan, packed->args, packed->sizes, &error)) {
         if (choice->refused < 0 || special < choice->refused_special) {
             choice->refused = index;
             choice->refused_special = special;
@@ -281,7 +281,7 @@ static TesseraStatus none_chosen(const Call *call, const Choice *choice)
     return context_device_fail(context, &choice->error);
 }
 
-static TesseraStatus choose(const Call *call, Room *room, Choice *choice)
+static TesseraStatus choose(const Call *call, PackedArgs *packed, Choice *choice)
 {
     const BundleTable *table = &call->on->table;
     const DeviceFacts *facts = &call->device->device->facts;
@@ -289,7 +289,7 @@ static TesseraStatus choose(const Call *call, Room *room, Choice *choice)
                        facts->shared_bytes};
     *choice = (Choice){.variant = -1, .other = -1, .refused = -1};
     for (int i = 0; i < table->n_variants; i++) {
-        try_variant(call, i, &part, room, choice);
+        try_variant(call, i, &part, packed, choice);
     }
     if (choice->variant < 0) {
         return none_chosen(call, choice);
@@ -365,7 +365,7 @@ static TesseraStatus make_launch(const Call *call, int index, const LaunchArg *a
     return TESSERA_OK;
 }
 
-static Room take_room(const Call *call)
+static PackedArgs alloc_packed(const Call *call)
 {
     const BundleTable *table = &call->on->table;
     int args = 1, sizes = 1;
@@ -374,17 +374,17 @@ static Room take_room(const Call *call)
         args = plan->n_params > args ? plan->n_params : args;
         sizes = plan->n_sizes > sizes ? plan->n_sizes : sizes;
     }
-    Room room = {context_take(call->device->context, (size_t)args * sizeof *room.args),
-                 context_take(call->device->context, (size_t)sizes * sizeof *room.sizes)};
-    return room;
+    PackedArgs packed = {context_take(call->device->context, (size_t)args * sizeof *packed.args),
+                         context_take(call->device->context, (size_t)sizes * sizeof *packed.sizes)};
+    return packed;
 }
 
-static TesseraStatus launch_chosen(const Call *call, int variant, Room *room,
+static TesseraStatus launch_chosen(const Call *call, int variant, PackedArgs *packed,
                                    TesseraLaunch **launch)
 {
     DeviceError error; /* unused: these arguments passed the checks of the plan before */
-    pack(call, &call->on->table.variants[variant].plan, room, &error);
-    return make_launch(call, variant, room->args, launch);
+    pack(call, &call->on->table.variants[variant].plan, packed, &error);
+    return make_launch(call, variant, packed->args, launch);
 }
 
 /* True if the driver cannot load this machine code although the name of the part matches; PTX may
@@ -401,20 +401,20 @@ TesseraStatus call_prepare(const Call *call, TesseraLaunch **launch)
 {
     TesseraContext *context = call->device->context;
     Choice choice, other;
-    Room room = take_room(call);
-    TesseraStatus status = room.args && room.sizes ? TESSERA_OK : TESSERA_ENVIRONMENT;
-    status = status == TESSERA_OK ? choose(call, &room, &choice) : status;
+    PackedArgs packed = alloc_packed(call);
+    TesseraStatus status = packed.args && packed.sizes ? TESSERA_OK : TESSERA_ENVIRONMENT;
+    status = status == TESSERA_OK ? choose(call, &packed, &choice) : status;
     if (status == TESSERA_OK) {
-        status = launch_chosen(call, choice.variant, &room, launch);
+        status = launch_chosen(call, choice.variant, &packed, launch);
         if (status != TESSERA_OK && is_unloadable(call, choice.variant)) {
             call->on->is_refused[choice.variant] = true;
-            bool left = choose(call, &room, &other) == TESSERA_OK;
+            bool left = choose(call, &packed, &other) == TESSERA_OK;
             call->on->is_refused[choice.variant] = left;
-            status = launch_chosen(call, left ? other.variant : choice.variant, &room, launch);
+            status = launch_chosen(call, left ? other.variant : choice.variant, &packed, launch);
         }
     }
-    context_drop(context, room.args);
-    context_drop(context, room.sizes);
+    context_drop(context, packed.args);
+    context_drop(context, packed.sizes);
     return status;
 }
 

@@ -43,7 +43,7 @@ static int suits_later(const BundleVariant *variant, const BundlePart *part)
 }
 
 /* True if a block fits the part; an earlier part may allow more threads or shared memory. */
-static bool has_room(const Plan *plan, const BundlePart *part)
+static bool fits_limits(const Plan *plan, const BundlePart *part)
 {
     for (int i = 0; i < plan->n_launches; i++) {
         const PlanLaunch *launch = &plan->launches[i];
@@ -62,7 +62,7 @@ int variant_suits(const BundleVariant *variant, const BundlePart *part)
     if (text_equal(variant->target, part->target)) {
         return INT32_MAX;
     }
-    return has_room(&variant->plan, part) ? suits_later(variant, part) : -1;
+    return fits_limits(&variant->plan, part) ? suits_later(variant, part) : -1;
 }
 
 /* ---- sizes ---- */

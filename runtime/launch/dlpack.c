@@ -125,7 +125,7 @@ bool dlpack_type(TesseraType type, DLDataType *dtype)
     return false;
 }
 
-bool dlpack_lies_on(const DLTensor *tensor, const TesseraDevice *device)
+bool dlpack_is_on(const DLTensor *tensor, const TesseraDevice *device)
 {
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
         if (KINDS[i].dl == tensor->device.type) {

@@ -25,6 +25,6 @@ typedef struct DLTensor {
 
 /* False: DLPack has no such elements. */
 bool dlpack_type(TesseraType type, DLDataType *dtype);
-bool dlpack_lies_on(const DLTensor *tensor, const TesseraDevice *device);
+bool dlpack_is_on(const DLTensor *tensor, const TesseraDevice *device);
 
 #endif

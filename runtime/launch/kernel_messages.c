@@ -11,7 +11,7 @@
 
 struct KernelMessages {
     Arena arena;
-    TesseraMessages messages;
+    TesseraMessages list;
 };
 
 /* ---- order ---- */
@@ -43,7 +43,7 @@ static int compare_records(const void *left, const void *right)
 /* ---- words ---- */
 
 typedef struct MessageTask {
-    struct KernelMessages *said;
+    struct KernelMessages *messages;
     MessageRecords *records;
 } MessageTask;
 
@@ -51,7 +51,7 @@ static void store_records(const void *user)
 {
     const MessageTask *task = user;
     MessageRecords *records = task->records;
-    Arena *arena = &task->said->arena;
+    Arena *arena = &task->messages->arena;
     TesseraMessage *items = ARENA_ARRAY(arena, TesseraMessage, records->n);
     if (records->n) {
         qsort(records->items, records->n, sizeof *records->items, compare_records);
@@ -66,7 +66,7 @@ static void store_records(const void *user)
                                 message->file ? arena_strdup(arena, message->file) : NULL,
                                 message->line};
     }
-    task->said->messages = (TesseraMessages){items, records->n, records->lost, records->failures};
+    task->messages->list = (TesseraMessages){items, records->n, records->lost, records->failures};
 }
 
 typedef void MessageWork(const void *user);
@@ -74,44 +74,44 @@ typedef void MessageWork(const void *user);
 static TesseraStatus guarded(TesseraContext *context, MessageWork *work, const void *user)
 {
     jmp_buf guard;
-    context->said->arena.guard = &guard;
+    context->messages->arena.guard = &guard;
     bool enough = setjmp(guard) == 0;
     if (enough) {
         work(user);
     }
-    context->said->arena.guard = NULL;
+    context->messages->arena.guard = NULL;
     return enough ? TESSERA_OK : context_fail(context, TESSERA_ENVIRONMENT, 0, "out of memory");
 }
 
 /* Discards earlier messages and starts an empty list. */
-static struct KernelMessages *said_begin(TesseraContext *context)
+static struct KernelMessages *kernel_messages_begin(TesseraContext *context)
 {
-    said_free(context);
-    context->said = context_take(context, sizeof *context->said);
-    if (context->said) {
-        arena_init(&context->said->arena, context->allocator);
+    kernel_messages_free(context);
+    context->messages = context_take(context, sizeof *context->messages);
+    if (context->messages) {
+        arena_init(&context->messages->arena, context->allocator);
     }
-    return context->said;
+    return context->messages;
 }
 
-void said_free(TesseraContext *context)
+void kernel_messages_free(TesseraContext *context)
 {
-    if (context->said) {
-        arena_free(&context->said->arena);
-        context_drop(context, context->said);
-        context->said = NULL;
+    if (context->messages) {
+        arena_free(&context->messages->arena);
+        context_drop(context, context->messages);
+        context->messages = NULL;
     }
 }
 
 TesseraStatus context_store_messages(TesseraContext *context, MessageRecords *records)
 {
-    MessageTask task = {said_begin(context), records};
-    return task.said ? guarded(context, store_records, &task) : TESSERA_ENVIRONMENT;
+    MessageTask task = {kernel_messages_begin(context), records};
+    return task.messages ? guarded(context, store_records, &task) : TESSERA_ENVIRONMENT;
 }
 
-TesseraMessages context_said(const TesseraContext *context)
+TesseraMessages context_messages(const TesseraContext *context)
 {
-    return context->said ? context->said->messages : (TesseraMessages){0};
+    return context->messages ? context->messages->list : (TesseraMessages){0};
 }
 
 /* ---- the log of a launch ---- */
@@ -125,7 +125,7 @@ typedef struct LogTask {
 static void store_log(const void *user)
 {
     const LogTask *task = user;
-    Arena *arena = &task->store.said->arena;
+    Arena *arena = &task->store.messages->arena;
     const LaunchLog *log = task->log;
     MessageRecords records = {.lost = (uint64_t)(log->total - log->n),
                               .failures = (uint64_t)log->failures};
@@ -144,7 +144,7 @@ static void store_log(const void *user)
         KernelMessage record = {message, (int)words[0], (size_t)i, values};
         ARENA_PUSH(arena, &records, record);
     }
-    store_records(&(MessageTask){task->store.said, &records});
+    store_records(&(MessageTask){task->store.messages, &records});
 }
 
 TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
@@ -162,13 +162,13 @@ TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
     if (!launch_log(launch->prepared, stream, &log, &error)) {
         return context_device_fail(context, &error);
     }
-    LogTask task = {{said_begin(context), NULL}, launch->plan, &log};
+    LogTask task = {{kernel_messages_begin(context), NULL}, launch->plan, &log};
     TesseraStatus status =
-        task.store.said ? guarded(context, store_log, &task) : TESSERA_ENVIRONMENT;
+        task.store.messages ? guarded(context, store_log, &task) : TESSERA_ENVIRONMENT;
     if (log.records) {
         device_host_free(launch->device->device, log.records);
     }
-    *messages = status == TESSERA_OK ? context_said(context) : (TesseraMessages){0};
+    *messages = status == TESSERA_OK ? context_messages(context) : (TesseraMessages){0};
     return status;
 }
 

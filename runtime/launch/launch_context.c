@@ -72,7 +72,7 @@ void tessera_context_free(TesseraContext *context)
         }
         context_drop(context, context->message);
         context_drop(context, context->reproducer);
-        said_free(context);
+        kernel_messages_free(context);
         handles_release(context);
         context_drop(context, context);
     }

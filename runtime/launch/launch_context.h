@@ -41,7 +41,7 @@ struct TesseraContext {
     int abi; /* version of the caller's header: newer members are neither read nor written */
     TesseraError error;
     char *message, *reproducer;  /* from the allocator; NULL: none */
-    struct KernelMessages *said; /* kernel_messages.c; NULL: there are none */
+    struct KernelMessages *messages; /* kernel_messages.c; NULL: there are none */
     TesseraLog *log;             /* NULL: nothing is logged */
     void *log_user;
     const ContextHooks *hooks;      /* NULL: there is no compiler */
@@ -208,9 +208,9 @@ typedef struct MessageRecords {
     uint64_t lost, failures;
 } MessageRecords;
 
-/* Orders the records and stores their texts for context_said. */
+/* Orders the records and stores their texts for context_messages. */
 TesseraStatus context_store_messages(TesseraContext *context, MessageRecords *records);
-TesseraMessages context_said(const TesseraContext *context);
-void said_free(TesseraContext *context);
+TesseraMessages context_messages(const TesseraContext *context);
+void kernel_messages_free(TesseraContext *context);
 
 #endif

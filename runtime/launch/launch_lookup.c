@@ -57,7 +57,7 @@ static bool suits(const TesseraLaunch *launch, const DLTensor *tensors, size_t n
         if (param->rank < 0) {
             continue;
         }
-        if (!same_type(tensor, given[i].tensor.dtype) || !dlpack_lies_on(tensor, launch->device) ||
+        if (!same_type(tensor, given[i].tensor.dtype) || !dlpack_is_on(tensor, launch->device) ||
             !same_shape(tensor, param, &given[i].tensor) ||
             !same_alignment(address_of(tensor), given[i].tensor.data)) {
             return false;

@@ -5,7 +5,7 @@
 
 #include "runtime/launch/launch_context.h"
 
-enum { MAX_TOLD = 8 }; /* of what was not released, one by one */
+enum { MAX_LISTED = 8 }; /* of what was not released, one by one */
 
 static const char *const CALLS[MEMORY_KINDS] = {
     [MEMORY_PLAIN] = "tessera_alloc",
@@ -159,7 +159,7 @@ TesseraStatus tessera_memory_list(TesseraDevice *device, const TesseraAllocation
 /* Without taking memory: this may be the end of a program that has none. */
 void memory_report(TesseraDevice *device)
 {
-    MemoryBlock first[MAX_TOLD];
+    MemoryBlock first[MAX_LISTED];
     MemoryCounts counts = memory_counts(device->device);
     size_t n = 0, bytes = 0;
     for (int kind = 0; kind < MEMORY_KINDS; kind++) {
@@ -173,8 +173,8 @@ void memory_report(TesseraDevice *device)
     context_log(device->context, TESSERA_LOG_WARNING,
                 "%s: %zu allocations of %zu bytes together were not released", device->info.name, n,
                 bytes);
-    size_t told = memory_list(device->device, first, MAX_TOLD);
-    for (size_t i = 0; i < told && i < MAX_TOLD; i++) {
+    size_t n_listed = memory_list(device->device, first, MAX_LISTED);
+    for (size_t i = 0; i < n_listed && i < MAX_LISTED; i++) {
         context_log(device->context, TESSERA_LOG_WARNING, "  %s: %zu bytes at %p, number %llu",
                     CALLS[first[i].kind], first[i].bytes, first[i].memory,
                     (unsigned long long)first[i].number);

@@ -54,8 +54,7 @@ static int fulfil(TesseraContext *context, ErrorBoundary *work, const WorkerRequ
                               .imports = *order->imports};
     TesseraKernel *kernel;
     tessera_cache_use(context, "off", 0); /* who asked has looked there */
-    if (kernel_make_again(context, &program, &order->options, &order->pinned, &kernel) !=
-        TESSERA_OK) {
+    if (kernel_remake(context, &program, &order->options, &order->pinned, &kernel) != TESSERA_OK) {
         return answer_error(context);
     }
     int code = 0;

@@ -426,7 +426,7 @@ static CuResult cu_context_device(CuDevice *device)
 static CuResult cu_stream_create(CuStream *stream, unsigned int flags)
 {
     CALL_INSIDE("stream_create");
-    mock_want(flags == CU_STREAM_APART, "a stream that waits for the default one");
+    mock_want(flags == CU_STREAM_FLAG_NON_BLOCKING, "a stream that waits for the default one");
     *stream = mock_open(1);
     return 0;
 }

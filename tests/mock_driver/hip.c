@@ -210,7 +210,7 @@ static HipResult hip_event_destroy(void *event)
 static HipResult hip_stream_create(void **stream, unsigned int flags)
 {
     CALL_INSIDE("stream_create");
-    mock_want(flags == HIP_STREAM_APART, "a stream that waits for the default one");
+    mock_want(flags == HIP_STREAM_FLAG_NON_BLOCKING, "a stream that waits for the default one");
     *stream = mock_open(1);
     return 0;
 }

@@ -179,7 +179,7 @@ CODEGEN = [
     ("GPU: all copies of a warp's part are added", "codegen/gpu/gpu_reduce.c",
      "«warps / 2»; mask > 0", "warps"),
     ("GPU: lanes are joined the wrong way round", "codegen/gpu/gpu_scan.c",
-     "fold_choose(f, «upper», made->first, own, low)",
+     "fold_choose(f, «upper», entry->first, own, low)",
      "LLVMBuildNot(f->em->builder, upper, \"\")"),
     ("GPU: threads past the end of a row take part in its fold", "codegen/gpu/gpu_reduce.c",
      "if (!«gpu_overhangs(em, red->from, red->axis)»)", "false"),

@@ -43,12 +43,12 @@ END_TEST
 START_TEST(whole_numbers)
 {
     int64_t n;
-    ck_assert(json_whole(parse("9007199254740991"), &n));
+    ck_assert(json_integer(parse("9007199254740991"), &n));
     ck_assert(n == 9007199254740991);
-    ck_assert(!json_whole(parse("9007199254740993"), &n));
-    ck_assert(!json_whole(parse("0.5"), &n));
-    ck_assert(!json_whole(parse("\"1\""), &n));
-    ck_assert(!json_whole(NULL, &n));
+    ck_assert(!json_integer(parse("9007199254740993"), &n));
+    ck_assert(!json_integer(parse("0.5"), &n));
+    ck_assert(!json_integer(parse("\"1\""), &n));
+    ck_assert(!json_integer(NULL, &n));
 }
 END_TEST
 

@@ -202,17 +202,18 @@ static Opened check_pages(TuneStore *store, const char **why)
 {
     sqlite3_stmt *check;
     int code = sqlite3_prepare_v2(store->db, "PRAGMA quick_check(1)", -1, &check, NULL);
-    bool whole = false;
+    bool complete = false;
     if (code == SQLITE_OK) {
         code = sqlite3_step(check);
-        whole = code == SQLITE_ROW && text_equal((const char *)sqlite3_column_text(check, 0), "ok");
+        complete =
+            code == SQLITE_ROW && text_equal((const char *)sqlite3_column_text(check, 0), "ok");
         sqlite3_finalize(check);
     }
     if (code != SQLITE_ROW && !is_damage(code)) {
         set_failure(store, why, code);
         return OPENED_NOT;
     }
-    return whole ? OPENED : OPENED_DAMAGED;
+    return complete ? OPENED : OPENED_DAMAGED;
 }
 
 static Opened try_open(TuneStore *store, const char **why)
@@ -241,13 +242,13 @@ static Opened try_open(TuneStore *store, const char **why)
 static bool write_anew(TuneStore *store, const TuneRecords *records, const char *path)
 {
     const char *why;
-    TuneStore fresh = {.arena = store->arena, .path = path, .access = TUNE_WRITE};
+    TuneStore replacement = {.arena = store->arena, .path = path, .access = TUNE_WRITE};
     static const StorePutting replacing = {0};
     unlink(path);
-    bool good =
-        store_file_make(path) && try_open(&fresh, &why) == OPENED &&
-        store_put_rows(fresh.db, store->arena, records->items, records->n, &replacing) == SQLITE_OK;
-    close_database(&fresh);
+    bool good = store_file_make(path) && try_open(&replacement, &why) == OPENED &&
+                store_put_rows(replacement.db, store->arena, records->items, records->n,
+                               &replacing) == SQLITE_OK;
+    close_database(&replacement);
     if (!good) {
         unlink(path);
     }
@@ -273,11 +274,12 @@ static bool mend(TuneStore *store, const char **why)
                                  records.n));
         return true;
     }
-    const char *fresh = arena_printf(store->arena, "%s.new-%ld", path, (long)getpid());
-    const char *aside =
-        write_anew(store, &records, fresh) ? store_file_replace(store->arena, path, fresh) : NULL;
+    const char *replacement = arena_printf(store->arena, "%s.new-%ld", path, (long)getpid());
+    const char *aside = write_anew(store, &records, replacement)
+                            ? store_file_replace(store->arena, path, replacement)
+                            : NULL;
     if (!aside) {
-        unlink(fresh);
+        unlink(replacement);
         return set_why(store, why, "it is damaged, and no new one can be written beside it");
     }
     warn(store, arena_printf(store->arena,

@@ -172,9 +172,9 @@ int store_read_rows(sqlite3 *db, const TuneFilter *filter, Arena *arena, TuneRec
             code = SQLITE_CORRUPT;
             break;
         }
-        bool whole = read_row(arena, row, &record);
-        *damaged += !whole;
-        if (whole && row_fits(&record, filter)) {
+        bool complete = read_row(arena, row, &record);
+        *damaged += !complete;
+        if (complete && row_fits(&record, filter)) {
             ARENA_PUSH(arena, records, record);
         }
     }

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_BELIEVED = 64, FIT_MAX = 96, FIT_ROUNDS = 2 };
+enum { MAX_BELIEVED = 64, FIT_MAX = 96, FIT_ITERATIONS = 2 };
 
 /* Length scales that are tried for an entry, relative to the range of its values. */
 static const double LENGTHS[] = {0.35, 0.8, 2, 6};
@@ -138,7 +138,7 @@ static void fit_lengths(Surrogate *s)
     for (int group = 0; group < s->features->groups; group++) {
         chosen[group] = USUAL;
     }
-    for (int round = 0; round < FIT_ROUNDS; round++) {
+    for (int iteration = 0; iteration < FIT_ITERATIONS; iteration++) {
         for (int group = 0; group < s->features->groups; group++) {
             for (int i = 0; i < N_LENGTHS; i++) {
                 set_length(s, group, LENGTHS[i]);

@@ -51,26 +51,26 @@ static bool step(Sweep *s)
 {
     Worker *workers[MAX_WORKERS];
     size_t n = 0;
-    for (size_t i = 0; i < s->n_makers && n < MAX_WORKERS; i++) {
-        workers[n++] = &s->makers[i].worker;
+    for (size_t i = 0; i < s->n_compilers && n < MAX_WORKERS; i++) {
+        workers[n++] = &s->compilers[i].worker;
     }
     for (size_t i = 0; i < s->n_devices && n < MAX_WORKERS; i++) {
         workers[n++] = &s->devices[i].worker;
     }
-    makers_feed(s);
+    compilers_feed(s);
     Event event = workers_wait(workers, n, clock_seconds() + BEAT);
     if (event.kind != EVENT_NONE) {
-        bool is_maker = event.worker < s->n_makers;
-        Maker *maker = is_maker ? &s->makers[event.worker] : NULL;
-        Device *device = is_maker ? NULL : &s->devices[event.worker - s->n_makers];
-        bool bounds = is_maker && maker->job == JOB_BOUND;
-        size_t nth = is_maker ? maker->candidate : 0;
-        if (event.kind == EVENT_LINE && is_maker) {
-            maker_line(s, maker, event.line);
+        bool is_compiler = event.worker < s->n_compilers;
+        Compiler *compiler = is_compiler ? &s->compilers[event.worker] : NULL;
+        Device *device = is_compiler ? NULL : &s->devices[event.worker - s->n_compilers];
+        bool bounds = is_compiler && compiler->job == JOB_BOUND;
+        size_t nth = is_compiler ? compiler->candidate : 0;
+        if (event.kind == EVENT_LINE && is_compiler) {
+            compiler_line(s, compiler, event.line);
         } else if (event.kind == EVENT_LINE) {
             device_line(s, device, event.line);
-        } else if (is_maker) {
-            maker_gone(s, maker, event.kind == EVENT_LATE);
+        } else if (is_compiler) {
+            compiler_exited(s, compiler, event.kind == EVENT_LATE);
         } else {
             device_gone(s, device, event.kind == EVENT_LATE);
         }
@@ -90,8 +90,8 @@ static bool is_weighed(const Sweep *s)
     if (s->to_weigh < s->candidates.n) {
         return false;
     }
-    for (size_t i = 0; i < s->n_makers; i++) {
-        if (s->makers[i].job == JOB_WEIGH) {
+    for (size_t i = 0; i < s->n_compilers; i++) {
+        if (s->compilers[i].job == JOB_WEIGH) {
             return false;
         }
     }
@@ -373,11 +373,11 @@ bool sweep_rank(Arena *arena, const TesseraSpace *space, const TuneRecord *base,
                .began = clock_seconds()};
     *ranking = (SweepRanking){0};
     sweep_enumerate(&s);
-    bool whole = !s.failed && makers_start(&s) && weigh(&s);
-    for (size_t i = 0; i < s.n_makers; i++) {
-        worker_end(&s.makers[i].worker);
+    bool ok = !s.failed && compilers_start(&s) && weigh(&s);
+    for (size_t i = 0; i < s.n_compilers; i++) {
+        worker_end(&s.compilers[i].worker);
     }
-    if (whole) {
+    if (ok) {
         rank(&s, ranking);
     } else if (!s.failed) {
         sweep_failed(&s, TESSERA_CANCELLED, "stopped while candidates were weighed");
@@ -427,19 +427,19 @@ bool sweep_run(Arena *arena, const TesseraSpace *space, const TuneRecord *base,
     *result = (SweepResult){.agreement = (double)NAN};
     bounds_begin(&s);
     sweep_enumerate(&s);
-    bool whole = !s.failed && makers_start(&s) && devices_start(&s) && weigh(&s);
-    if (whole && options->resume) {
+    bool ok = !s.failed && compilers_start(&s) && devices_start(&s) && weigh(&s);
+    if (ok && options->resume) {
         sweep_resume(&s);
     }
-    whole = whole && search(&s) && measure_best(&s);
-    for (size_t i = 0; i < s.n_makers; i++) {
-        worker_end(&s.makers[i].worker);
+    ok = ok && search(&s) && measure_best(&s);
+    for (size_t i = 0; i < s.n_compilers; i++) {
+        worker_end(&s.compilers[i].worker);
     }
     for (size_t i = 0; i < s.n_devices; i++) {
         worker_end(&s.devices[i].worker);
     }
     sweep_result(&s);
-    result->interrupted = !whole && !s.failed;
+    result->interrupted = !ok && !s.failed;
     sweep_keep_all(&s);
     sweep_tell(&s, true);
     result->seconds = clock_seconds() - s.began;

@@ -63,7 +63,7 @@ static void add_new(Sweep *s, Seen *seen, const int *point, size_t most)
 }
 
 /* Candidates that differ in one entry, then those that differ in two. */
-static void add_near(Sweep *s, Seen *seen, int *point, size_t from, int depth, size_t most)
+static void add_neighbours(Sweep *s, Seen *seen, int *point, size_t from, int depth, size_t most)
 {
     for (size_t axis = from; axis < s->space->n_axes; axis++) {
         int own = point[axis];
@@ -72,7 +72,7 @@ static void add_near(Sweep *s, Seen *seen, int *point, size_t from, int depth, s
             if (choice != own && depth == 1) {
                 add_new(s, seen, point, most);
             } else if (choice != own) {
-                add_near(s, seen, point, axis + 1, depth - 1, most);
+                add_neighbours(s, seen, point, axis + 1, depth - 1, most);
             }
         }
         point[axis] = own;
@@ -92,8 +92,8 @@ static void add_some(Sweep *s, uint64_t count, size_t most)
         point[i] = own_choice(s->space, i);
     }
     add_new(s, &seen, point, most);
-    add_near(s, &seen, point, 0, 1, most);
-    add_near(s, &seen, point, 0, 2, most / 2);
+    add_neighbours(s, &seen, point, 0, 1, most);
+    add_neighbours(s, &seen, point, 0, 2, most / 2);
     for (size_t tries = 0; s->candidates.n < most && tries < 20 * most; tries++) {
         space_point(s->space, random_below(&chance, count), point);
         add_new(s, &seen, point, most);

@@ -13,56 +13,56 @@
 enum { BOUND_SECONDS = 6, STARTS_SECONDS = 60, TIMES = 8 };
 static const double MIN_SECONDS = 3; /* for a compilation */
 
-static bool start(Sweep *s, Maker *maker)
+static bool start(Sweep *s, Compiler *compiler)
 {
     const SweepOptions *o = s->options;
     char *const *arguments = o->command(o->command_user, WORKER_COMPILES, NULL);
-    maker->job = JOB_START; /* until it reports that it is ready */
-    if (!worker_start(&maker->worker, arguments, o->environment)) {
+    compiler->job = JOB_START; /* until it reports that it is ready */
+    if (!worker_start(&compiler->worker, arguments, o->environment)) {
         sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be run: %s", arguments[0], strerror(errno));
         return false;
     }
-    maker->worker.deadline = clock_seconds() + STARTS_SECONDS;
+    compiler->worker.deadline = clock_seconds() + STARTS_SECONDS;
     return true;
 }
 
-bool makers_start(Sweep *s)
+bool compilers_start(Sweep *s)
 {
-    s->n_makers = s->options->workers > 0 ? (size_t)s->options->workers : 1;
-    s->makers = ARENA_ARRAY(s->arena, Maker, s->n_makers);
-    for (size_t i = 0; i < s->n_makers; i++) {
-        s->makers[i].worker = (Worker){.link = -1, .log = -1};
+    s->n_compilers = s->options->workers > 0 ? (size_t)s->options->workers : 1;
+    s->compilers = ARENA_ARRAY(s->arena, Compiler, s->n_compilers);
+    for (size_t i = 0; i < s->n_compilers; i++) {
+        s->compilers[i].worker = (Worker){.link = -1, .log = -1};
     }
-    for (size_t i = 0; i < s->n_makers; i++) {
-        if (!start(s, &s->makers[i])) {
+    for (size_t i = 0; i < s->n_compilers; i++) {
+        if (!start(s, &s->compilers[i])) {
             return false;
         }
     }
     return true;
 }
 
-static void give(Sweep *s, Maker *maker, JobKind job, size_t candidate)
+static void give(Sweep *s, Compiler *compiler, JobKind job, size_t candidate)
 {
     const Candidate *items = s->candidates.items;
-    maker->job = job;
-    maker->candidate = candidate;
+    compiler->job = job;
+    compiler->candidate = candidate;
     if (job == JOB_BOUND) {
         const Bound *bound = &s->bounds.items[candidate];
-        maker->worker.deadline = clock_seconds() + BOUND_SECONDS;
-        worker_send(&maker->worker, "bound %zu %g %s", candidate, bound->cost,
+        compiler->worker.deadline = clock_seconds() + BOUND_SECONDS;
+        worker_send(&compiler->worker, "bound %zu %g %s", candidate, bound->cost,
                     items[bound->candidate].asked);
         return;
     }
-    maker->began = clock_seconds();
-    maker->worker.deadline = maker->began + s->make_seconds;
-    worker_send(&maker->worker, "%s %zu %s", job == JOB_WEIGH ? "weigh" : "make", candidate,
+    compiler->began = clock_seconds();
+    compiler->worker.deadline = compiler->began + s->make_seconds;
+    worker_send(&compiler->worker, "%s %zu %s", job == JOB_WEIGH ? "weigh" : "make", candidate,
                 items[candidate].asked);
 }
 
 /* A single worker ranks candidates before it compiles. */
 static Bound *next_to_bound(Sweep *s)
 {
-    bool may = s->n_makers > 1 || s->to_weigh == s->candidates.n;
+    bool may = s->n_compilers > 1 || s->to_weigh == s->candidates.n;
     return may ? bound_to_ask(s) : NULL;
 }
 
@@ -78,24 +78,24 @@ static size_t next_to_make(Sweep *s)
     return 0;
 }
 
-void makers_feed(Sweep *s)
+void compilers_feed(Sweep *s)
 {
-    for (size_t i = 0; i < s->n_makers; i++) {
-        Maker *maker = &s->makers[i];
-        if (maker->worker.process <= 0 || maker->job != JOB_NONE) {
+    for (size_t i = 0; i < s->n_compilers; i++) {
+        Compiler *compiler = &s->compilers[i];
+        if (compiler->worker.process <= 0 || compiler->job != JOB_NONE) {
             continue;
         }
         Bound *bound = NULL;
         if (!s->first_made && i == 0) {
-            give(s, maker, JOB_MAKE, 0);
+            give(s, compiler, JOB_MAKE, 0);
         } else if ((bound = next_to_bound(s))) {
-            give(s, maker, JOB_BOUND, (size_t)(bound - s->bounds.items));
+            give(s, compiler, JOB_BOUND, (size_t)(bound - s->bounds.items));
         } else if (s->to_weigh < s->candidates.n) {
-            give(s, maker, JOB_WEIGH, s->to_weigh++);
+            give(s, compiler, JOB_WEIGH, s->to_weigh++);
         } else {
             size_t candidate = next_to_make(s);
             if (candidate > 0) {
-                give(s, maker, JOB_MAKE, candidate);
+                give(s, compiler, JOB_MAKE, candidate);
             }
         }
     }
@@ -103,10 +103,10 @@ void makers_feed(Sweep *s)
 
 /* ---- what they say ---- */
 
-static void rest(Maker *maker)
+static void rest(Compiler *compiler)
 {
-    maker->job = JOB_NONE;
-    maker->worker.deadline = 0;
+    compiler->job = JOB_NONE;
+    compiler->worker.deadline = 0;
 }
 
 /* A worker answers `ok SECONDS ROOF CODE BITS STEPS LINES`, `room TEXT` or `refused TEXT`. */
@@ -131,9 +131,9 @@ static void take_weight(Sweep *s, size_t nth, char *line)
 
 /* A candidate that takes far longer to compile than the derived one has far more code, and is not
  * faster. */
-static void take_first(Sweep *s, const Maker *maker, bool made, char *line)
+static void take_first(Sweep *s, const Compiler *compiler, bool made, char *line)
 {
-    double took = clock_seconds() - maker->began;
+    double took = clock_seconds() - compiler->began;
     double most = MIN_SECONDS + TIMES * took;
     s->make_seconds = most < s->options->compile_seconds ? most : s->options->compile_seconds;
     s->first_made = true;
@@ -146,13 +146,13 @@ static void take_first(Sweep *s, const Maker *maker, bool made, char *line)
     }
 }
 
-static void take_made(Sweep *s, const Maker *maker, bool made, char *line)
+static void take_made(Sweep *s, const Compiler *compiler, bool made, char *line)
 {
-    size_t nth = maker->candidate;
+    size_t nth = compiler->candidate;
     s->compiled++;
-    s->compiling += clock_seconds() - maker->began;
+    s->compiling += clock_seconds() - compiler->began;
     if (nth == 0) {
-        take_first(s, maker, made, line);
+        take_first(s, compiler, made, line);
         return;
     }
     if (made) {
@@ -163,35 +163,35 @@ static void take_made(Sweep *s, const Maker *maker, bool made, char *line)
     }
 }
 
-void maker_line(Sweep *s, Maker *maker, char *line)
+void compiler_line(Sweep *s, Compiler *compiler, char *line)
 {
-    if (maker->job == JOB_BOUND) {
-        Bound *bound = &s->bounds.items[maker->candidate];
+    if (compiler->job == JOB_BOUND) {
+        Bound *bound = &s->bounds.items[compiler->candidate];
         bound_line(s, bound, line);
         if (!bound->asked) {
-            rest(maker);
+            rest(compiler);
         }
         return;
     }
     const char *what = line_word(&line);
-    if (strcmp(what, "weighed") == 0 && maker->job == JOB_WEIGH) {
+    if (strcmp(what, "weighed") == 0 && compiler->job == JOB_WEIGH) {
         line_word(&line);
-        take_weight(s, maker->candidate, line);
+        take_weight(s, compiler->candidate, line);
     } else if ((strcmp(what, "made") == 0 || strcmp(what, "unmade") == 0) &&
-               maker->job == JOB_MAKE) {
+               compiler->job == JOB_MAKE) {
         line_word(&line);
-        take_made(s, maker, what[0] == 'm', line);
+        take_made(s, compiler, what[0] == 'm', line);
     } else if (strcmp(what, "hello") != 0) {
         return;
     }
-    rest(maker);
+    rest(compiler);
 }
 
-void maker_gone(Sweep *s, Maker *maker, bool late)
+void compiler_exited(Sweep *s, Compiler *compiler, bool late)
 {
-    JobKind job = maker->job;
-    size_t candidate = maker->candidate;
-    const char *how = worker_exit_text(s->arena, &maker->worker);
+    JobKind job = compiler->job;
+    size_t candidate = compiler->candidate;
+    const char *how = worker_exit_text(s->arena, &compiler->worker);
     if (job == JOB_START) { /* a new worker would not start, either */
         sweep_failed(s, TESSERA_ENVIRONMENT, "a worker that compiles does not begin: %s", how);
         return;
@@ -209,5 +209,5 @@ void maker_gone(Sweep *s, Maker *maker, bool late)
     } else if (job != JOB_NONE) {
         candidate_fail(s, candidate, late ? TUNE_TIMEOUT : TUNE_CRASH, how);
     }
-    start(s, maker);
+    start(s, compiler);
 }

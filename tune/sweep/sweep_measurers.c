@@ -308,8 +308,8 @@ void device_gone(Sweep *s, Device *device, bool late)
                   : arena_printf(s->arena, "loading takes longer than %g seconds",
                                  s->options->compile_seconds);
     }
-    bool again = device->at < 0 && device->step == DEVICE_TURNS && device->restarts == 1;
-    if (!again && (device->n > 0 || device->step != DEVICE_IDLE)) {
+    bool retry = device->at < 0 && device->step == DEVICE_TURNS && device->restarts == 1;
+    if (!retry && (device->n > 0 || device->step != DEVICE_IDLE)) {
         mark(s, device, late ? TUNE_TIMEOUT : TUNE_CRASH, how);
     }
     if (!s->failed) {

@@ -247,7 +247,8 @@ double sweep_each_seconds(const Sweep *s)
         busy += parts[SWEEP_LOADS] + parts[SWEEP_COMPARES] + parts[SWEEP_TURNS];
     }
     double measures = done > 0 ? busy / (double)done / devices : 0;
-    double makes = s->compiled > 0 ? s->compiling / (double)s->compiled / (double)s->n_makers : 0;
+    double makes =
+        s->compiled > 0 ? s->compiling / (double)s->compiled / (double)s->n_compilers : 0;
     return measures > makes ? measures : makes;
 }
 

@@ -72,12 +72,12 @@ typedef struct Device {
 
 typedef enum JobKind { JOB_NONE, JOB_START, JOB_WEIGH, JOB_MAKE, JOB_BOUND } JobKind;
 
-typedef struct Maker {
+typedef struct Compiler {
     Worker worker;
     JobKind job;
     size_t candidate; /* JOB_BOUND: of `bounds` */
     double began;
-} Maker;
+} Compiler;
 
 typedef struct Lines {
     const char **items;
@@ -117,8 +117,8 @@ typedef struct Sweep {
     } candidates; /* the derived one first */
     size_t to_weigh;
 
-    Maker *makers;
-    size_t n_makers;
+    Compiler *compilers;
+    size_t n_compilers;
     Device *devices;
     size_t n_devices;
 
@@ -157,11 +157,11 @@ void candidate_fail(Sweep *s, size_t candidate, TuneStatus status, const char *m
 
 /* ---- workers that compile (sweep_compilers.c) ---- */
 
-bool makers_start(Sweep *s);
+bool compilers_start(Sweep *s);
 /* Gives work to who has none. */
-void makers_feed(Sweep *s);
-void maker_line(Sweep *s, Maker *maker, char *line);
-void maker_gone(Sweep *s, Maker *maker, bool late);
+void compilers_feed(Sweep *s);
+void compiler_line(Sweep *s, Compiler *compiler, char *line);
+void compiler_exited(Sweep *s, Compiler *compiler, bool late);
 
 /* ---- what the interpreter allows (sweep_tolerance.c) ---- */
 
