@@ -323,14 +323,7 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
         add_param(&l, &l.kernel->results.items[i], PARAM_OUT);
     }
 
-    /* A size that `where` defines is at least 0: a launch checks it, in an axis or by itself. */
-    for (size_t i = 0; i < l.kernel->where.defs.n; i++) {
-        const Symbol *symbol = find_symbol(&l, l.kernel->where.defs.items[i].name);
-        bool sum = symbol && symbol->val.kind == VAL_DIM && symbol->val.dim;
-        if (sum && !dim_is_natural(l.func, symbol->val.dim)) {
-            dim_assume_natural(l.func, symbol->val.dim);
-        }
-    }
+    assume_defined_sizes(&l);
     if (diags->errors > errors) {
         return NULL; /* parameters are missing: what the body says of them would be noise */
     }

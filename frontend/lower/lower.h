@@ -364,5 +364,8 @@ void assume_all_early(Lower *l);
 bool bind_all(Lower *l, const Binding *bindings, size_t n);
 /* A size that `where` defines; a new quotient is named `name`. */
 Val defined_size(Lower *l, const SizeDef *def, const char *name);
+/* Records that the sizes which `where` of the kernel defines are at least 0, as far as nothing
+ * else says so; true if a fact was recorded. */
+bool assume_defined_sizes(Lower *l);
 
 #endif

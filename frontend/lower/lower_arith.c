@@ -208,6 +208,9 @@ static bool fold_dims(Lower *l, OpKind kind, const Val *a, const Val *b, Val *ou
         dim = poly_add(l->func, x, poly_mul(l->func, sign, y));
     } else if (kind == OP_DIV && poly_is_const(y, &value) && value > 0) {
         dim = dim_quotient(l->func, x, value);
+        if (!dim && assume_defined_sizes(l)) {
+            dim = dim_quotient(l->func, x, value);
+        }
     }
     dim = dim ? dim_exact(l->func, dim) : NULL;
     if (!dim || dim->n_terms > MAX_TERMS) {

@@ -275,6 +275,24 @@ Val defined_size(Lower *l, const SizeDef *def, const char *name)
     return dim_val(den == 1 ? of : dim_defined_quotient(l->func, name, of, den));
 }
 
+/* A launch checks such a size in an axis, or else by itself. So the facts are recorded after the
+ * parameters, or earlier where an extent of the signature divides such a size. */
+bool assume_defined_sizes(Lower *l)
+{
+    bool recorded = false;
+    for (size_t i = 0; i < l->kernel->where.defs.n; i++) {
+        const SizeDef *def = &l->kernel->where.defs.items[i];
+        const Symbol *symbol = find_symbol(l, def->name);
+        bool own = symbol && symbol->span.start == def->span.start;
+        bool sum = own && symbol->val.kind == VAL_DIM && symbol->val.dim;
+        if (sum && !dim_is_natural(l->func, symbol->val.dim)) {
+            dim_assume_natural(l->func, symbol->val.dim);
+            recorded = true;
+        }
+    }
+    return recorded;
+}
+
 bool bind_all(Lower *l, const Binding *bindings, size_t n)
 {
     int errors = l->diags->errors;
