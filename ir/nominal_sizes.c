@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses the nominal value of each size that no fact bounds, and evaluates size expressions for
+ * these values. The cost models need a number for every extent; the code that is generated never
+ * depends on one of these. */
 #include "ir/nominal_sizes.h"
 
 #include "support/int_math.h"

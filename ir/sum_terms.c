@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Recognizes sums whose terms add several products, such as the real part of a product of complex
+ * matrices. The pass distribute_sums and the error bound of the reference interpreter share these
+ * questions, so that the bound covers exactly the sums that the pass may split. */
 #include "ir/sum_terms.h"
 
 #include "ir/build.h"

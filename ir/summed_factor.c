@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Recognizes factors of a sum's terms that may leave the sum through a rounding to 16 bits: T(e /
+ * l) @ v may be computed as (T(e) @ v) / l. The pass cascade_reductions and the error bound of the
+ * reference interpreter share these questions. */
 #include "ir/summed_factor.h"
 
 #include "ir/build.h"

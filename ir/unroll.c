@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Replaces a loop whose number of steps is known by that many copies of its body. The derivatives
+ * need it, because they must see what a loop carries at each step, and so does the pass
+ * unroll_loops. */
 #include "ir/unroll.h"
 
 int64_t loop_known_steps(const Op *loop, int64_t *lo)

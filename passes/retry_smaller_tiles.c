@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is derived fits. Shared memory and registers are known exactly only after layouts are
- * assigned, long after `tile` has chosen. If they do not suffice, the function is restored as it
- * was before `tile`, and the passes from there on run again with smaller tiles. What the user's own
- * entries make too large is refused, and the error says which entries would fit. The loop over the
- * attempts is in runtime/compile/compile.c. How much stack the tiles of a CPU take is known later
- * still, when its code is made: runtime/compile/generate_code.c has that loop. */
+/* Retries with smaller tiles until the derived schedule fits. The need for shared memory and
+ * registers is known exactly only after layouts are assigned, long after `tile` has chosen the
+ * tiles. If it exceeds the target, the function is restored to its state before `tile`, and the
+ * passes from there on run again with smaller tiles. User-specified entries are never changed: if
+ * they make a launch too large, it is refused, and the error says which entries would fit. The loop
+ * over the attempts is in runtime/compile/compile.c. The stack that the tiles of a CPU kernel need
+ * is known only after code generation, so that loop is in runtime/compile/generate_code.c. */
 #include "passes/pass.h"
 
 #include "ir/build.h"

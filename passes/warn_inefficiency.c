@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Warns about properties of a scheduled program that cost much time: accesses of which no two lanes
+ * share a sector of memory, and tiles that consist mostly of padding. It changes nothing, and
+ * without layouts (on a CPU) it reports nothing. */
 #include "passes/warn_inefficiency.h"
 
 #include "ir/memo.h"

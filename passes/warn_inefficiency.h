@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warnings that only a scheduled program tells: accesses of which no two threads share a
- * transaction, tiles that are mostly padding. Changes nothing; without layouts (CPU) it says
- * nothing. */
+/* Warnings that need the scheduled program: accesses of which no two lanes share a sector of
+ * memory, and tiles that are mostly padding. Without layouts (on a CPU) there are none. */
 #ifndef TESSERA_PASSES_WARN_INEFFICIENCY_H
 #define TESSERA_PASSES_WARN_INEFFICIENCY_H
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Computes how many elements one vector access may move. The width is limited by the known divisors
+ * of the extents and of the first index (alignment), by the guard, which must not cut a vector, and
+ * by the length of the contiguous runs that a gather reads or a scatter writes. */
 #include "passes/analysis/access_width.h"
 
 #include "ir/memo.h"

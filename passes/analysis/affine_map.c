@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Arithmetic on index maps, which are sums of axes times size expressions. Every function returns
+ * NULL instead of a map that might overflow, so callers chain them and check once. A quotient or a
+ * remainder by a constant becomes an axis of its own, which a later sum of both undoes. */
 #include "passes/analysis/affine_map.h"
 
 #include "ir/text/ir_text.h"

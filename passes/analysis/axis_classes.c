@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Partitions the axes of all values in a fusion group into classes that iterate together, by
+ * union-find over the rules of column `axes` of ir/ops.def. A class becomes one loop or one grid
+ * axis, so `fuse` and `tile` both decide by class. */
 #include "passes/analysis/axis_classes.h"
 
 #include "ir/build.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Computes for an array of the tensor level along which of its axes the elements differ: one bit
+ * per axis, by a memoized walk over the ops that define the array. */
 #include "passes/analysis/axis_dependence.h"
 
 #include "ir/build.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts the wavefronts that shared memory needs for the accesses of one warp. It enumerates the
+ * addresses of all lanes under a layout and a swizzle, and counts the different rows of each
+ * bank. */
 #include "passes/analysis/bank_conflicts.h"
 
 #include "ir/schedule.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Estimates the time of launches whose blocks load, reduce and store. The latencies of one block
+ * add up; the other blocks of the multiprocessor hide a part of them. `tile` chooses the rows of a
+ * block by this cost, and `explain` predicts times with it. */
 #include "passes/analysis/block_cost.h"
 
 #include "passes/analysis/cost_model.h"

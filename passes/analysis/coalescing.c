@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts the 32-byte sectors of global memory that one access of a warp touches, by enumerating the
+ * addresses of its lanes under the layout of the tile. */
 #include "passes/analysis/coalescing.h"
 
 /* Where the access of a lane begins: its sector, and the coordinates along axes whose elements are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Estimates of the code of loops: how often a body is written out, what a round executes, and which
- * loop a launch spends its time in. */
+/* Estimates the code of loops: how many copies of a body are emitted, which instructions one
+ * iteration executes, and which loop a launch spends its time in. */
 #include "passes/analysis/code_registers.h"
 
 #include "ir/build.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers whose places overlap in a thread: a window's elements, written out, are gathers at
- * shifted indices. Where a thread has a run of places along an axis, most of a window's elements
- * are those of another place's window, and code generation loads each of them once:
+/* Estimates how many elements gathers load when their windows overlap within a thread. The elements
+ * of an unrolled window are gathers at shifted indices. If a thread owns a run of output positions
+ * along an axis, most elements of one window are also elements of the next one, and code generation
+ * loads each element once:
  *
  *   places w, w + 1, … w + 7, read at w, w + 1 and w + 2: 10 elements, not 24 */
 #include "passes/analysis/code_overlap.h"

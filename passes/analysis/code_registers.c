@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers and accesses of a thread by the layouts of tiles, for estimates of code. */
+/* Counts the registers and memory accesses of a thread under the layouts of its tiles, for the
+ * estimates of code length. */
 #include "passes/analysis/code_registers.h"
 
 #include "ir/target/target.h"

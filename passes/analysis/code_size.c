@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Estimates of the length of machine code, in instructions of a thread: for each op and register,
- * those that it becomes after LLVM and the assembler have folded what they can. Fitted to the
- * machine code of sm_90a (tests/calibration); other targets have about as many. */
+/* Estimates the length of machine code in instructions per thread: for each op and register, the
+ * instructions that remain after LLVM and the assembler have folded what they can. The numbers are
+ * calibrated on machine code of sm_90a (tests/calibration); other targets need about as many. */
 #include "passes/analysis/code_size.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the computations of a function at the tensor level, beginning at the statements that write.
+ * Elementwise ops and ops that only move elements are not computations of their own: they end up in
+ * the index maps of whatever computation reads them. */
 #include "passes/analysis/computations.h"
 
 #include "ir/build.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which axes of different computations may iterate together. */
+/* Decides which axes of different computations may iterate together in one loop. */
 #include "ir/build.h"
 #include "passes/analysis/computations_build.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conditions under which the terms of a reduction exist. */
+/* Extracts the conditions under which the terms of a reduction exist, as inequalities between axes,
+ * sizes and data. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/computations_build.h"

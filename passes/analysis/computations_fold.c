@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computations that reduce or scan: their terms, factors and conditions. */
+/* Describes computations that reduce or scan: the terms, the factors of each term, and the
+ * conditions. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/computations_build.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Axes of a computation, and the instances of values that it looks at. */
+/* Creates the axes of a computation and the instances of values that it reads: a value with one
+ * index map per axis. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/computations_build.h"

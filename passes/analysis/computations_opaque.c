@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computations of which only the uses are known: ops that need several elements along an axis in
- * an order of their own, and what the source tiles by hand. */
+/* Describes computations of which only the reads and writes are known: ops that need several
+ * elements along an axis in a fixed order (sorting, folds), and loops that the source tiles by
+ * hand. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/computations_build.h"

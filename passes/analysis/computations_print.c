@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computations as text, for `--print-computations`. */
+/* Prints computations as text, for `--print-computations`. */
 #include "ir/build.h"
 #include "ir/text/ir_text.h"
 #include "passes/analysis/computations.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of products: which ops are their sums, and which axes are rows, columns and depth. */
+/* Recognizes sums of products: which ops compute the sum, and which axes are m, n and k. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/computations_build.h"

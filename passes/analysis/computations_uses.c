@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a computation uses: elements of tensors, and what other computations make. */
+/* Collects what a computation reads: elements of tensors, and results of other computations. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/computations_build.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Recognizes operands of dots that are computed element by element from memory (dequantized
+ * weights, activation functions, looked-up or masked elements). The pass repack_computed may store
+ * such an operand once instead of computing it for every tile. */
 #include "passes/analysis/computed_operand.h"
 
 #include "ir/memo.h"

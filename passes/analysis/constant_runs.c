@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Computes the length of the runs along an axis in which a value is constant, from the indices of
+ * the gathers and loads that define it. A scale of a quantization group of 128 elements is constant
+ * in runs of 128. */
 #include "passes/analysis/constant_runs.h"
 
 #include "ir/memo.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Combines the cycles of resources that work at the same time, and of steps that depend on one
+ * another, into the cycles of a loop, a tile and a launch. All cost models of the compiler are
+ * built from these functions. */
 #include "passes/analysis/cost_model.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Recognizes f32 dots whose operands are narrower than f32, possibly times a scale that is constant
+ * in runs along k, and finds the matrix instruction that multiplies the narrow elements
+ * directly. */
 #include "passes/analysis/dequant_scale.h"
 
 #include "ir/op_axes.h"

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cost of a product's tiles.
+/* The cost of a dot for given tile sizes.
  *
- * A step of a block's loop multiplies m × n × depth while (m + n) × depth elements of the next one
- * come from L2. Its ResMII is that of the matrix unit and L2; barriers and addresses are exposed. A
- * tile is its steps and the epilogue on its result, which nothing overlaps. All multiprocessors
- * wait for the one that has most tiles ("wave quantization": NVIDIA, Matrix Multiplication
- * Background User's Guide), and nothing is faster than memory delivers the operands.
+ * One k step performs m × n × depth multiplications while (m + n) × depth elements of the next step
+ * are fetched from L2. The matrix unit and L2 determine its resource bound (ResMII); barriers and
+ * address arithmetic are not hidden. A tile takes its k steps plus its epilogue, which overlaps
+ * with nothing. All multiprocessors wait for the one that has most tiles ("wave quantization":
+ * NVIDIA, Matrix Multiplication Background User's Guide), and the memory that delivers the operands
+ * bounds the whole.
  *
- * Adjacent blocks of a multicast group ask L2 for the tile that they share once, but it arrives at
- * each of them: that pays where rows take more cache lines than they have bytes.
+ * The blocks of a multicast group request the tile that they share from L2 only once, but it is
+ * delivered to each of them. That pays where rows take more cache lines than their bytes would
+ * fill.
  *
- * Slices of k (split-K) go through memory to a launch that combines them, or through the shared
- * memory of a cluster, of which fewer blocks run at once. */
+ * The partial results of split-K slices go through memory to a launch that combines them, or
+ * through the shared memory of a cluster; clusters let fewer blocks run at once. */
 #include "passes/analysis/dot_cost.h"
 
 #include "passes/analysis/cost_model.h"

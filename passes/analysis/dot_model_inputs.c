@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Derives the inputs of the cost model of dots from the IR: how many cache lines a row of an
+ * operand takes, and which numbers of columns are aligned. */
 #include "passes/analysis/dot_model_inputs.h"
 
 #include "passes/analysis/access_width.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides which reductions of a dot's result the epilogue can compute: those along an axis, or
+ * along parts of an axis, that one tile of the dot holds, if the additional code and registers per
+ * element stay within their limits. */
 #include "passes/analysis/epilogue_folds.h"
 
 #include "ir/layout/matrix_instr.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides whether a cast to a narrower float type changes any element of a value. A memoized walk
+ * over the defining ops looks for values that had the narrow type before, small integers, and ops
+ * that only select among such elements or change their sign. */
 #include "passes/analysis/exact_values.h"
 
 #include "ir/memo.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides whether a value is used only as the argument of exponentials, behind scaling, shifting,
+ * masking and maxima. An absolute error of such a value becomes a relative error of the
+ * exponential, so it may be approximated where other values may not. */
 #include "passes/analysis/exponential_uses.h"
 
 #include "ir/build.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks an im2col view against the limits of TMA's descriptors: the bits of the box corners and of
+ * the offsets, and the strides between output positions. */
 #include "passes/analysis/im2col_limits.h"
 
 enum { MAX_STEP = 8 }; /* pixels between positions that the engine walks */

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Proves bounds of indices. A value of integer type becomes a sum of coordinates, sizes and
+ * constants as far as possible; its least and greatest element are then size expressions, which are
+ * compared for all sizes at once. */
 #include "passes/analysis/index_bounds.h"
 
 #include "ir/memo.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Proves that integers never fall along an axis: coordinates, arrays that the program declares
+ * sorted, and counts of offsets that are at most a coordinate. */
 #include "passes/analysis/index_order.h"
 
 #include "ir/op_axes.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds runs of adjacent elements: those that a gather reads, or a scatter writes, as neighbours in
+ * memory, so that one vector access moves them, and those that are equal, so that one of them is
+ * computed. */
 #include "passes/analysis/index_runs.h"
 
 #include "ir/memo.h"

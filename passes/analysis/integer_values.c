@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Bounds the elements of integer values, and of floats that are integers, by interval arithmetic
+ * over the defining ops. Operands of a dot that fit 8 bits are then multiplied by an integer matrix
+ * instruction. */
 #include "passes/analysis/integer_values.h"
 
 #include "ir/memo.h"

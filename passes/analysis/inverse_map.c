@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Inverts index maps whose indices are sums of digits of coordinates. Each digit of a coordinate of
+ * the result is looked for in the indices; if all are found, each coordinate of the result is a sum
+ * of digits of the array's coordinates. */
 #include "passes/analysis/inverse_map.h"
 
 #include "ir/op_axes.h"

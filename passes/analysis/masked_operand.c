@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Looks through masks, permutations and roundings from an operand of a dot to the load or gather
+ * that it comes from, so that the load can be staged in shared memory and masked there. */
 #include "passes/analysis/masked_operand.h"
 
 #include "ir/memo.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Computes distances in memory between elements of a gathered or scattered tile. The indices are
+ * evaluated at two coordinates, with the greatest possible sizes and ranges that begin at 0. */
 #include "passes/analysis/memory_steps.h"
 
 #include "passes/analysis/computations.h"

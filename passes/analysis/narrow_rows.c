@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides whether everything that a row of a block needs on both sides of a reduction can be
+ * recomputed from 16-bit elements. If so, the row stays in registers in its narrow form, and
+ * rematerialize_casts recomputes the upcasts. */
 #include "passes/analysis/narrow_rows.h"
 
 #include "ir/op_axes.h"

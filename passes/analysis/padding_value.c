@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Determines the value that a tile's elements past the end of a ragged axis hold, by following
+ * guarded loads, masks and elementwise ops. `bounds` then masks only the operands whose padding is
+ * not yet the identity element. */
 #include "passes/analysis/padding_value.h"
 
 #include "ir/memo.h"

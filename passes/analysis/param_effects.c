@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sets of the tensors that ops read and write, by parameter number, and whether two sets conflict.
+ * A view has the number of the tensor whose memory it shows. */
 #include "passes/analysis/param_effects.h"
 
 ParamEffects param_effects_new(const Func *func)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the small tensors that a launch changes by order-independent atomics only, so that each
+ * block can accumulate its changes in shared memory. */
 #include "passes/analysis/privatizable.h"
 
 #include "ir/memo.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Answers what is known of a range: whether every tile is full, where the last one ends, how far a
+ * tile may reach past the axis, and whether two ranges end together. */
 #include "passes/analysis/range_facts.h"
 
 #include "ir/memo.h"

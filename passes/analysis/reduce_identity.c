@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The identity element of each reduction for each element type, and the op that combines two
+ * elements. */
 #include "passes/analysis/reduce_identity.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Estimates what a copy of a dot's operands gains and costs. The copy takes one launch at the
+ * memory's rate; without it, threads load the operand element by element, once for each tile of the
+ * other operand. */
 #include "passes/analysis/repack_cost.h"
 
 #include <math.h>

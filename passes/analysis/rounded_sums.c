@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that are made of sums and rounded to 16 bits. A sum or the greatest of some values, and an
- * element that is read of them, are as far off as they are, so that what follows these decides. */
+/* Decides whether a value is computed from sums and then rounded to 16 bits, so that a function of
+ * it may be approximated. A further sum, a maximum or a gather keeps the error of its operands, so
+ * the answer depends on what follows these ops. */
 #include "passes/analysis/rounded_sums.h"
 
 #include "ir/build.h"

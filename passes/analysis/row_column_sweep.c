@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds an axis along which one loop can compute both the column reductions and the row results of
+ * a fusion group, and the values that depend on such reductions. */
 #include "passes/analysis/row_column_sweep.h"
 
 bool an_folds_along(const Axes *axes, const Op *op, int class)

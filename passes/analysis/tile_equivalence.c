@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides whether two tiles of different loops hold the same elements, possibly transposed, by
+ * comparing their defining ops and pairing the loop variables. materialize_reused_tiles looks for
+ * tiles that two launches compute. */
 #include "passes/analysis/tile_equivalence.h"
 #include "ir/build.h"
 

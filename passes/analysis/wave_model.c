@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the tiles of a product that cost least (dot_cost.h).
+/* Chooses the tile sizes of a dot that cost least (dot_cost.h).
  *
  * Candidates are all tiles that the matrix instruction of warp groups takes and the registers hold.
  * Where few tiles leave multiprocessors idle, k is split into slices (split-K), which a second
@@ -7,8 +7,8 @@
  * columns of tiles as it has are split ("stream-K" behind full waves: Osama et al. 2023), by a
  * launch that begins as the last tiles of the others end.
  *
- * What costs about as much as the plain form is not chosen: each further mechanism has to gain more
- * than the model errs by. */
+ * A mechanism is chosen only if it gains more than the error of the model; otherwise the plain form
+ * stays. */
 #include "passes/analysis/wave_model.h"
 
 #include "ir/layout/matrix_instr.h"

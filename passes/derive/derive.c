@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The entry point of reverse-mode differentiation. It sweeps over the ops of a block from the last
+ * to the first, and each op adds to the gradients of its operands. The rules of the ops are in the
+ * other files of this folder. */
 #include "passes/derive/derive_sweep.h"
 
 #include <string.h>

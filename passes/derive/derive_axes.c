@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Derivatives of ops that move axes, reduce, multiply matrices, scan and sort. All of them are
- * linear, but for max, min, prod: elements that are equally great share the gradient equally, and a
- * product gives each factor the product of the others, also where one is 0. */
+ * linear except max, min and prod: elements that share a maximum or minimum get equal parts of the
+ * gradient, and each factor of a prod gets the product of the others, also where one factor is
+ * 0. */
 #include "ir/op_axes.h"
 #include "passes/analysis/computations.h"
 #include "passes/derive/derive_sweep.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Derivatives of reads and writes of tensors as a whole, and of scatters. */
+/* Derivatives of loads and stores of whole tensors, and of scatters. */
 #include "passes/derive/derive_sweep.h"
 
 /* g where index `at` along the axis is the only one that was read. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops with a known number of steps, as that many copies of their body: the sweep needs what a
- * loop carries at each step. */
+/* Unrolls loops with a known number of steps before the sweep, which needs the loop-carried values
+ * of each step. */
 #include "ir/unroll.h"
 #include "passes/derive/derive_sweep.h"
 

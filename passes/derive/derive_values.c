@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients by value, and what all rules build. */
+/* The table from values to their gradients, and the ops that all derivative rules build. */
 #include "passes/derive/derive_sweep.h"
 
 #include "ir/ir_errors.h"

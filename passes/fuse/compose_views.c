@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compose_views: lets gathers from views read what the views are of.
+/* compose_views: lets gathers from views read the underlying tensor or array directly.
  *
  *   %x0 = load %x[:, :] : f32[M, 4 * K]
  *   %t  = permute %x0 perm=[1, 0]
@@ -10,13 +10,13 @@
  *   %a = gather %x[%i] : f32[N, 1, 4]              →    %b = gather %x[%i'] : f32[N, 4]
  *                                                       %a = expand %b axis=1
  *
- * A view is a chain of ops that move axes and of gathers whose indices are computed from places
- * alone: a reshape, a permutation, a slice. It is of an input, or of an array that nothing else
- * reads: the phases of a transposed convolution whose groups are merged. The passes behind this one
- * look for windows and products in reads of tensors, and for one gather of a product's result, so
- * they find them whichever way the program shapes its arrays. Of two gathers only one may check
- * its indices; if it is the first, each of them must be one of the second's, along an axis of the
- * same extent. Requires the tensor level. Changes no bits. */
+ * A view is a chain of ops that move axes and of gathers whose indices are computed from
+ * coordinates alone: a reshape, a permutation, a slice. Its source is an input, or an array that
+ * nothing else reads, such as the phases of a transposed convolution whose groups are merged. Later
+ * passes look for windows and dots in reads of tensors, and for one gather from a dot's result;
+ * after this pass they find them in whatever way the program reshapes its arrays. Of two gathers
+ * only one may check its indices; if it is the first, each of its indices must be an index of the
+ * second, along an axis of the same extent. Requires the tensor level. Changes no bits. */
 #include "passes/fuse/fuse_value_at.h"
 
 #include "ir/op_axes.h"

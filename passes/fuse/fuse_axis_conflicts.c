@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uses that iterate over one value along different axes get copies of it.    %0 = load %x :
- * f32[M, M]              %0 = load %x : f32[M, M]   %1 = permute %0 perm=[1, 0]    ->     %2 =
- * load %x : f32[M, M]   %3 = add %0, %1                       %1 = permute %2 perm=[1, 0]
- * %3 = add %0, %1  A launch has one loop for each class of axes that iterate together, so no
- * value may have two axes of one class. Uses are joined to the value that they read one by one,
- * those first whose axes are the value's own (element-wise ops), those last that exchange axes.
- * A use that would put two axes of a value into one class, or an axis that a loop carries into
- * the class of one that its steps reduce, reads another copy of the value that it can be joined
- * to, or a new one, of which the same is asked in turn. So a copy is made of no more than what
- * differs, and nothing is left tangled: what cannot be copied (a product, a reduction, a loop),
- * or takes too many ops, is the costly value. */
+/* Resolves axis conflicts: uses that iterate over one value along different axes get copies of it.
+ *
+ *   %0 = load %x : f32[M, M]              %0 = load %x : f32[M, M]
+ *   %1 = permute %0 perm=[1, 0]     →     %2 = load %x : f32[M, M]
+ *   %3 = add %0, %1                       %1 = permute %2 perm=[1, 0]
+ *                                         %3 = add %0, %1
+ *
+ * A launch has one loop for each class of axes that iterate together, so no value may have two axes
+ * of one class. Uses are joined to the value that they read one by one: first those that keep the
+ * value's axes (elementwise ops), last those that exchange axes. A use conflicts if it would put
+ * two axes of a value into one class, or a loop-carried axis into the class of an axis that the
+ * loop's steps reduce. A conflicting use reads another copy of the value that it can be joined to,
+ * or a new copy, whose operands are treated in the same way. So only what differs is copied. A
+ * value that cannot be copied (a dot, a reduction, a loop), or whose copy takes too many ops, is
+ * reported as the one that needs a launch of its own. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/op_axes.h"

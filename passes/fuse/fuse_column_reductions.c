@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folds of columns in addition to work on rows: one launch walks the rows for both, each block a
- * share of them, where a block holds a row and what the columns have come to. */
+/* Decides whether column reductions share a launch with work on rows. In one launch, each block
+ * iterates over a part of the rows and keeps a row and the partial results of the columns in
+ * registers, so the rows are read once. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/nominal_sizes.h"
@@ -40,7 +41,7 @@ static int64_t row_elements(const Axes *axes, const Block *block, const RowColum
     return elements;
 }
 
-/* Of a row that a block should hold at most. */
+/* The maximum number of elements of a row that a block should keep in registers. */
 static int64_t max_row_elements(const Target *target, const RowColumnSweep *walk)
 {
     int words = walk->folds + walk->loads + RESERVED_WORDS;
@@ -58,9 +59,9 @@ static const char *reason(bool fused, bool short_sweep)
     return "a row, and what its columns have come to, may be more than a block can hold";
 }
 
-/* Says what was decided, if `always_records` or it is that they stay separate. Where there is no
- * row, the folds along columns and what is stored are one walk in any tiles: there is nothing to
- * decide, and an entry is only for folds that have a row next to them. */
+/* True if the column reductions stay in the launch of the rows. Records the decision if they do
+ * not, or if `always_records`. Without a row (one element) there is nothing to decide, and no entry
+ * is recorded. */
 static bool keeps_fused(Func *func, const Axes *axes, const Block *block,
                         const RowColumnSweep *walk, bool always_records)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of two statements must stay behind the other: what they read and write of the memory that
- * launches write. */
+/* Dependences between statements: which of two must stay behind the other, because one writes
+ * memory that the other reads or writes. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/memo.h"

@@ -8,13 +8,13 @@
  *                                               %a = sum of %s over P / (P * Q), %e = %c - %a
  *                                               %v = sum of %v + %e * (2 * %r + Q * %e) over P
  *
- * A row of the result that no block holds would be read again for each reduction that needs the one
- * before it. Here all that a reduction needs of elements is what it needs of the part of a row that
- * a tile of the dot holds (analysis/epilogue_folds.h), all of an axis or a part of it: squares of
- * differences are taken from the part's own mean, and moved to that of the row afterwards (Chan,
- * Golub and LeVeque 1983), so that nothing cancels. A sum of what is affine in the elements is made
- * of their sum. Rearranges sums. Views between the result and the reduction (a reshape into groups)
- * are taken behind it. */
+ * Otherwise a row that no block holds would be read again for each reduction that needs the
+ * preceding one. Here the epilogue reduces the part of a row that a tile of the dot holds
+ * (analysis/epilogue_folds.h), which is all of an axis or a part of it, and a later launch combines
+ * the parts. Squares of differences are taken from the part's own mean and moved to the mean of the
+ * row afterwards (Chan, Golub and LeVeque 1983), so that nothing cancels. The sum of an affine
+ * function of the elements is computed from their sum. Views between the result and the reduction
+ * (a reshape into groups) move behind the reduction. Reassociates sums. */
 #include "passes/fuse/fuse_moments.h"
 
 #include "ir/memo.h"

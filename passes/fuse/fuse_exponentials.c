@@ -6,8 +6,9 @@
  *   %l = reduce exp(%d) fn=sum axis=1    →    %m = reduce %n fn=max axis=1
  *                                             %l = reduce %k * exp(%n - h(%m)) fn=sum axis=1
  *
- * A part whose elements are all -inf gets the sum 0, and has the factor 0. Where an element is inf,
- * its part gets 1, and the factor decides, as in the whole row: it is inf or NaN. */
+ * The sum of a part whose elements are all -inf is 0, and so is its factor. If an element is inf,
+ * the sum of its part is 1 and the factor gives the result that the whole row would give: inf or
+ * NaN. */
 #include "passes/fuse/fuse_moments.h"
 
 #include "ir/op_axes.h"

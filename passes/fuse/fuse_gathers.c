@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers from arrays. `x[i - 1]` of a computed x is computed at i - 1 where that is cheap:
+/* Gathers from computed arrays. `x[i - 1]` of a computed x is computed at i - 1 where that is
+ * cheap:
  *
  *   %d = sub %a, %b                          %p = gather %x[%i]
  *   %g = gather %d[%i]              →        %q = gather %y[%i]
  *                                            %e = sub %p, %q
  *                                            %g = select %inside, %e, 0
  *
- * What its rows come to (a sum of each) and is asked for at its own places is taken as it is.
- * Otherwise the array is stored, in the narrower type where that is all that is asked for
- * (ir/narrow_moved.h), and the gather reads it from memory. */
+ * A reduction of the array's rows that is read at its own coordinates is used as it is. Otherwise
+ * the array is stored, in a narrower type if all readers round it to that type (ir/narrow_moved.h),
+ * and the gather reads it from memory. */
 #include "passes/fuse/fuse_value_at.h"
 
 #include "ir/narrow_moved.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores to several `inout` tensors that need one another's old elements, as one launch.
+/* Stores to several `inout` tensors that need each other's old elements become one launch.
  *
  *   %0 = load %a[:]                        parallel dims=[] steps=[] {
  *   %1 = load %b[:]                          %0 = load %a[:]
@@ -10,12 +10,12 @@
  *                                            store %b[:], %u
  *                                          }
  *
- * Taken one by one, the second store needs an element of %a that the first one has overwritten, so
- * that all of %a would be copied before. One launch needs no copy if each access of a tensor that
- * it writes has the index map of the store: then an element is read and written by one iteration of
- * the grid, in the order of the program. The ops of the launch keep that order. The pieces of one
- * store (fuse_pieces.c) are such stores, too: what reads an element of a piece is in the way of the
- * store of that piece alone. */
+ * In separate launches, the second store would need elements of %a that the first one has
+ * overwritten, so %a would have to be copied first. One launch needs no copy if each access to a
+ * tensor that it writes has the index map of the store: then one iteration of the grid reads and
+ * writes an element, in the order of the program, which the ops of the launch keep. The same holds
+ * for the pieces of one store (fuse_pieces.c): a read of an element conflicts only with the store
+ * of the piece that contains it. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/op_axes.h"

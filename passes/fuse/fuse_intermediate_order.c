@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which order of axes an intermediate lies.
+/* Chooses the order of an intermediate's axes in memory.
  *
  *   %w = gather %x[%b, %c, %p+r, %q+s] : f32[B, P, Q, C, R, S]
  *   %m = reduce reduce %w            : f32[B, P, Q, C]          (windows over the last axes of x)
  *   a gather reads %m                            →    its memory is f32[B, C, P, Q]
  *
- * Windows are read many times an element, in runs along the axis along which x lies. If the
- * intermediate lay in another order, no thread could read and store runs of neighbours. */
+ * Each element of x is read by several windows, in contiguous runs along the last axis of x. If the
+ * intermediate had another order, no thread could both read and store contiguous runs. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/op_axes.h"

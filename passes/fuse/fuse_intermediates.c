@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intermediates that are put into memory for the time of one launch, and reads of memory that is
- * written before the read value is used. */
+/* Creates the intermediates through which launches pass values, and stores a value before the
+ * memory that it was read from is overwritten. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/op_axes.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What takes the place of a reduction of a dot's result: the moments of the part of a row that the
- * epilogue has, and how that of the row follows from those of its parts. */
+/* Replaces a reduction of a dot's result by the moments (sum, squares of differences) of the part
+ * of a row that one epilogue computes, and builds the moments of the row from those of its
+ * parts. */
 #include "passes/fuse/fuse_moments.h"
 
 #include "ir/memo.h"

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One element of each row of a dot's result, at a place that is looked up, as a sum over the row.
+/* Computes one element of each row of a dot's result, at an index that is looked up, as a sum over
+ * the row.
  *
  *   %p = sub %z, %m : f32[M, N]               %t = select (iota == %i), %z, 0
  *   %g = gather %p[iota, %i] : f32[M]    →    %s = reduce %t fn=sum axis=1
  *                                             %g = select (0 <= %i < N), (sub %s, %m), 0
  *
- * Where all else that is needed of the dot is reduced, as in a cross entropy, the result then need
- * not lie in memory: the epilogue reduces this, too. All terms but one are 0. */
+ * All terms of the sum but one are 0. If everything else that is needed of the dot is reduced, as
+ * in a cross entropy, the epilogue computes this reduction as well, and the result of the dot is
+ * never stored. */
 #include "passes/fuse/fuse_moments.h"
 
 #include "ir/op_axes.h"

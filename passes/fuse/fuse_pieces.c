@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores of what a select by coordinates puts together: a concatenation, a stack, a padded array.
+/* Splits the store of an array that a select by coordinates composes of pieces: a concatenation, a
+ * stack, a padded array.
  *
  *   %g = gather %z[%i]                        scatter %y[%i], %g, %c
  *   %h = gather %w[%i - N]             →      %n = not %c
@@ -7,8 +8,8 @@
  *   %v = select %c, %g, %h
  *   store %y[:], %v
  *
- * Each piece is then stored where its own array is computed (invert_gathers.c). That pays
- * where such an array is costly, and where the pieces are made of the same elements: one launch
+ * Each piece is then stored where its own array is computed (invert_gathers.c). That pays if such
+ * an array is costly to compute, or if the pieces are computed from the same elements: one launch
  * reads these once and stores all pieces. */
 #include "passes/fuse/fuse_stores.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intermediates that are stored as a result, too: later launches read the result.
+/* Removes intermediates that are also stored as a result: later launches read the result instead.
  *
  *   store %scratch[:, :], %n               store %y[:, :], %n
  *   store %y[:, :], %n                →    …

@@ -9,7 +9,7 @@
  *     yield %b }                            store %n[:], %b; store %s[:], load %n[:] }
  *                                         %r = load %s[:]
  *
- * What is in such a region is then fused as a body is. */
+ * The statements inside of such a region are then fused like those of a function's body. */
 #include "passes/fuse/fuse_value_at.h"
 
 #include "ir/schedule.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one launch cannot hold, or should not: which value gets a launch of its own.
+/* Decides which values get a launch of their own, because one launch cannot compute them together
+ * with the rest or should not.
  *
- * Blocks of a launch know nothing of one another. What many blocks need and what takes long to
- * make (a reduction, a scan, a product) is made once, before; so is what a product reads, where
- * making it costs more than reading it back. A reduction along a stored axis (softmax) stays when a
- * block can walk the whole row and there are rows enough. */
+ * The blocks of a launch cannot exchange results. A value that many blocks need and that takes long
+ * to compute (a reduction, a scan, a dot) is computed once by an earlier launch. So is the operand
+ * of a dot if computing it costs more than reading it back from memory. A reduction along a stored
+ * axis (softmax) stays in the launch if a block can iterate over the whole row and there are enough
+ * rows for the device. */
 #include "passes/fuse/fuse_split.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of a group of statements before the rules of fuse_split.c are asked: the classes of
- * its axes, which of them are stored and folded, and what each value is computed from. */
+/* Computes the facts about a group of statements that the rules of fuse_split.c read: the classes
+ * of its axes, which of them are stored and reduced, and what each value is computed from. */
 #include "passes/fuse/fuse_split.h"
 
 #include "ir/nominal_sizes.h"

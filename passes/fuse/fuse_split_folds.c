@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which fold or scan gets a launch of its own, because the loops along the axes of one block cannot
+/* Decides which fold or scan gets a launch of its own, because the loops of one block cannot
  * compute it once and in the order that it needs. */
 #include "passes/fuse/fuse_split.h"
 

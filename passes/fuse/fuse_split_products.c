@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which operand or result of a product gets a launch of its own, because the product's grid has
- * tiles of each axis that is stored, and reads its operands once for each tile of the other one. */
+/* Decides which operand or result of a dot gets a launch of its own. The grid of a dot has tiles
+ * along both m and n, so an operand is computed again for each tile of the other one. */
 #include "passes/fuse/fuse_split.h"
 
 #include "ir/op_axes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folds that a launch would leave to few blocks: each gets a launch of its own, in which all blocks
- * of the device share the axis (tile/tile_split_axis.c). */
+/* Finds reductions that a launch would leave to few blocks. Each gets a launch of its own, in which
+ * all blocks of the device share the reduced axis (tile/tile_split_axis.c). */
 #include "passes/fuse/fuse_split.h"
 
 #include "ir/target/target.h"

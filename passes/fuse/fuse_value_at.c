@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes a value again at other indices: at i - 1 for `x[i - 1]` of a computed x, or, where what
- * reads an array is computed over the array's own axes, at the elements that read it. */
+/* Rebuilds a value at other indices: at i - 1 for `x[i - 1]` of a computed x; or, if the readers of
+ * an array are computed over the array's own axes, at the elements that the readers need. */
 #include "passes/fuse/fuse_value_at.h"
 
 #include "ir/op_axes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One launch's statements: copies of what they need, each value once (fuse_axis_conflicts.c: but
- * for uses that iterate over a value along different axes). */
+/* Builds the statements of one launch: copies of the values that they need, each once, except for
+ * uses that iterate over a value along different axes (fuse_axis_conflicts.c). */
 #include "passes/fuse/fuse.h"
 
 #include "ir/memo.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for the only store that a gather's elements go to, element by element or reduced along axes
- * of the gather, and for whether all that is stored can be computed where the array's elements
- * are. */
+/* Looks for the single store that all elements of a gather reach, elementwise or reduced along axes
+ * of the gather, and checks that everything that is stored can be computed over the axes of the
+ * gathered array. */
 #include "passes/fuse/invert_gathers.h"
 
 #include "ir/memo.h"

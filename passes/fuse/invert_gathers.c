@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* invert_gathers: computes what follows from the elements that a gather reads of a costly array,
- * each once, over the array's own axes, and scatters it to the inverse index.
+/* invert_gathers: replaces a gather from a costly array by a scatter. The ops behind the gather are
+ * computed over the array's own axes, once per element, and their result is scattered to the
+ * inverse index.
  *
  *   %z = dot %x, %w                               %z = dot %x, %w
  *   %g = gather %z[%i // 64, %i % 64]     →       %v = max %z, 0
  *   %v = max %g, 0                                scatter %y[64 * %j + %k], %v
  *   store %y[:], %v
  *
- * So a reshape, a permutation, a shift or the phases of a transposed convolution behind a product
- * are the address of its store, and not a launch that reads what another one left in memory. What
- * follows may be reduced along axes of the gather that are axes of the array as a whole, as the
- * channels of a convolution are behind its phases. Where the gather reads past the array, a second
- * scatter writes what follows from its value there.
+ * A reshape, a permutation, a shift or the phases of a transposed convolution behind a dot then
+ * only change the address of its store, and need no launch that reads an intermediate. The ops
+ * behind the gather may reduce along those axes of the gather that are whole axes of the array,
+ * such as the channels of a convolution. If the gather reads outside of the array, a second scatter
+ * writes the results for the value that is read there.
  *
  * The pass does so for results of products, before their axes are collapsed; fuse calls the same
  * function for all other costly arrays and for pieces of a tensor, after the axes of the products

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unroll_loops: replaces a loop over whole arrays by its steps where each step needs all of what
- * the one before it made.
+/* unroll_loops: replaces a loop over whole arrays by its steps if each step needs the complete
+ * result of the previous one.
  *
  *   %x = for 0, 5, %a {            %1 = dot %a, %w
  *     (%i, %y)                     %2 = dot %1, %w
  *     %z = dot %y, %w         →    …
  *     yield %z }                   %x = dot %4, %w
  *
- * Blocks of one launch do not wait for each other, so one block would walk such a loop, and with it
- * all of its arrays. The steps of an unrolled loop are statements like any others: they are fused,
- * tiled and launched one after another. Loops that blocks run for rows of their own stay loops, and
- * so do those of little work, which launches would only delay. Requires the tensor level; does
- * nothing to loops whose number of steps is not known or is large. Changes no bits but those that
- * the schedule of the steps changes. */
+ * The blocks of a launch do not wait for each other, so a single block would have to run such a
+ * loop over all of its arrays. The steps of an unrolled loop are ordinary statements: they are
+ * fused, tiled and launched one after another. Loops that each block can run for its own rows stay
+ * loops, and so do loops of little work, which further launches would only delay. Requires the
+ * tensor level; does nothing to loops whose number of steps is not known or is large. Changes no
+ * bits but those that the schedule of the steps changes. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/unroll.h"

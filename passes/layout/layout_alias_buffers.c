@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers that take turns, where all of them next to each other do not fit.
+/* Gives two buffers that are used at different times the same bytes of shared memory, if not all
+ * buffers fit otherwise.
  *
  *     for … {                              for … {
- *         sync                                 sync
+ *         barrier                              barrier
  *         shared_store %k[0, :, :], %x         shared_store %k[0, :, :], %x
- *         sync                                 sync
+ *         barrier                              barrier
  *         dot %q[…], %k[0, :, :]      →        dot %q[…], %k[0, :, :]
- *         sync                                 sync
+ *         barrier                              barrier
  *         shared_store %v[0, :, :], %y         shared_store %k[0, :, :], %y
- *         sync                                 sync
+ *         barrier                              barrier
  *         dot %p, %v[0, :, :]                  dot %p, %k[0, :, :]
  *     }                                    }
  *
- * Of two buffers of one type that one block of ops fills as a whole and then reads, the first
- * one's last use lies before the second one is filled, and threads synchronize between. Since they
- * are one value then, `eliminate_barriers` keeps those barriers. Copies that run in parallel with
- * the code (bulk, async) are left alone. */
+ * Both buffers have the same type, and one block of ops fills each of them completely and then
+ * reads it; the last use of the first buffer comes before the second is filled, with a barrier in
+ * between. Both then are one value, so `eliminate_barriers` keeps these barriers. Buffers that
+ * asynchronous copies (bulk, async) fill are left alone. */
 #include "passes/layout/assign_layouts.h"
 
 /* Where a buffer is used: by ops of one block, or by ops in their regions. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layouts from which all others are derived: those that dots and coalesced accesses need. */
+/* Chooses the layouts from which all others are derived: those that dots and coalesced accesses to
+ * global memory need. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "passes/layout/assign_layouts.h"

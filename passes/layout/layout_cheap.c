@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values each use computes for itself. */
+/* Decides which values are recomputed at each use, in the layout of that use, instead of being
+ * converted: constants, indices and arithmetic on them. */
 #include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "passes/layout/assign_layouts.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values share a layout: elementwise ops, loops and masks tie them into classes (union-find
- * over the ids of values). Each class has a list of the ops that move, reduce, load or store its
- * values, so that deciding a layout visits these alone. */
+/* Partitions the values into classes that share a layout: elementwise ops, loops and masks tie
+ * their operands and results (union-find over the ids of values). Each class lists the ops that
+ * move, reduce, load or store its values, so that choosing a layout visits only these. */
 #include "ir/op_axes.h"
 #include "passes/layout/assign_layouts.h"
 

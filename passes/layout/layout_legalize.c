@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes every op's operands have the layouts that the op needs. A value that a use wants
- * otherwise is renamed (convert: the thread holds it already), computed again (cheap values),
- * or moved through shared memory:
+/* Gives the operands of every op the layout that the op needs. A value that a use needs in another
+ * layout is converted without moving data if every thread already owns what it needs, recomputed if
+ * it is cheap, or moved through shared memory:
  *
  *     %s = shared swizzle=128 : shared<f32[1, 64, 64]>      at the top of the launch
  *     barrier                                                    earlier readers of %s are done
  *     shared_store %s[%zero, :, :], %v
- *     sync
+ *     barrier
  *     %w = shared_load %s[%zero, :, :] : f32[%m, %n]@L1 */
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/axis_classes.h"

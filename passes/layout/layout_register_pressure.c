@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers. Most values pass through a thread an element at a time, but what lives across a
- * product is held as a whole: its accumulator, its operands in registers, and what the loop around
- * it carries. Their sum, at the product where it is greatest, must fit a thread.
+/* Checks and limits the registers of a thread. Most values pass through a thread one element at a
+ * time, but a value that is live across a dot occupies registers for all of its elements: the
+ * accumulator, operands in registers, and loop-carried values. Their sum, at the dot where it is
+ * greatest, must fit a thread.
  *
- * Without products it decides how many blocks share a multiprocessor: code is reordered between
- * branches and barriers only, so what lives across one is held as a whole. */
+ * In launches without dots, the same count decides how many blocks share a multiprocessor: the
+ * assembler reorders code only between branches and barriers, so a value that is live across one of
+ * these occupies registers for all of its elements. */
 #include "ir/ir_errors.h"
 #include "ir/op_axes.h"
 #include "ir/schedule.h"

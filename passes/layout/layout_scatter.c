@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of a tile that a scatter alone writes: lanes lie along the axis whose elements are the
- * nearest in memory, which is not always the last one.
+/* Chooses the layout of a tile that is only scattered: lanes are distributed along the axis whose
+ * elements are nearest to each other in memory, which is not always the last one.
  *
  *     scatter %y[%n // 4, 2 * %m + %n % 2]      phases of a transposed convolution: two columns are
  *                                               a run, and what follows it is the next row
  *
- * A thread takes the last axis as far as one access of shared memory goes, from where it usually
- * reads the tile; each lane then writes a run, next to its neighbour's. */
+ * Along the last axis, a thread owns as many elements as one access of shared memory moves, because
+ * it usually reads the tile from there; adjacent lanes then write adjacent runs. */
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/memory_steps.h"
 #include "passes/layout/assign_layouts.h"

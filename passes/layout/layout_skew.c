@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Swizzled operands of fused multiply-adds: how far rows are shifted before they permute pieces.
+/* Chooses the skew of swizzled operands of FMA dots: by how many bits the row index is shifted
+ * before it is XORed with the index of the 16-byte vector.
  *
- * Where k is contiguous, the lanes of a warp read the same k of different rows. Eight rows that
- * follow one another have their pieces in different places; a thread that holds four rows side by
- * side has its neighbour's four rows further on, where every second one, say, would be in the same
- * place. Shifted by two bits the four rows count as one. */
+ * If k is contiguous, the lanes of a warp read the same k of different rows. The swizzle puts the
+ * vectors of eight consecutive rows into different banks. If each thread owns four adjacent rows,
+ * the rows of adjacent lanes are four apart, and every second one would be in the same bank.
+ * Shifted by two bits, the four rows of a thread count as one. */
 #include "passes/analysis/bank_conflicts.h"
 #include "passes/layout/assign_layouts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides each class's layout and writes it into the types. Products fix theirs first; layouts then
- * spread along shape ops, from results back to operands and on to results; classes that no product
- * reaches are anchored by their memory accesses, largest first. */
+/* Chooses the layout of each class and writes it into the types. Dots fix their layouts first;
+ * these then propagate along shape ops, from results to operands and from operands to results.
+ * Classes that no dot reaches get the layout of their memory accesses, the largest access first. */
 #include "ir/op_axes.h"
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/index_runs.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layouts of a tile of narrow elements that is loaded along one axis and stored along another:
- * each thread holds a block of both axes and turns it in its registers.
+/* Chooses the layouts of a tile of narrow elements that is loaded along one axis and stored along
+ * another: each thread owns a block of both axes and transposes it in its registers.
  *
  *     %t = load %x[%C, %W] : bf16[%C, %W]        registers W 1, 2, 4, C 1, 2, 4: wide loads
  *     %u = permute %t : bf16[%W, %C]             registers C 1, 2, 4, W 1, 2, 4: wide stores
  *     store %y[%W, %C], %u
  *
- * Through shared memory such a tile would be written an element at a time, and elements that follow
- * one another in a loaded row are in the same few banks where stored rows are short: of 8 channels
- * of 16 bits, in one. */
+ * Through shared memory such a tile would be written one element at a time. If the stored rows are
+ * short, consecutive elements of a loaded row would then fall into few banks: with 8 channels of 16
+ * bits, into a single one. */
 #include "ir/op_axes.h"
 #include "passes/analysis/access_width.h"
 #include "passes/layout/assign_layouts.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions of warp groups, and the registers that a launch begins with. Roles give and take
- * registers as a block runs, but ptxas allots each of these instructions within what the launch
- * gives every thread: its sums, a left operand that threads hold, and what it wants in addition to
- * them. Where that is more it refuses the whole program, so such tiles are refused here. */
+/* Checks that each wgmma fits the registers with which a launch begins. Roles change their
+ * registers while a block runs (setmaxnreg), but ptxas allocates each wgmma within the registers
+ * that the launch gives every thread: the accumulator, a register A operand, and a fixed number of
+ * others. If they do not suffice, ptxas refuses the whole program, so such tiles are refused
+ * here. */
 #include "ir/ir_errors.h"
 #include "passes/layout/assign_layouts.h"
 

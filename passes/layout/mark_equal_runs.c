@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mark_equal_runs: says of element-wise values which neighbours are equal by what their index is,
- * so that a thread computes one of them.
+/* mark_equal_runs: marks elementwise values whose neighbours are equal because of their index, so
+ * that a thread computes only one of them.
  *
  *     %place = index %N : i64[%N]@L0                 %place = index %N : i64[%N]@L0
  *     %group = shr %place, 2 : i64[%N]@L0      →     %group = shr %place, 2 equal=4 : i64[%N]@L0
  *     %bits = mul %group, …                          %bits = mul %group, … equal=4
  *
- * A thread holds neighbours in adjacent registers, where a tile begins at a multiple of 4 here.
- * What four neighbours share may be long: the rounds of a random number generator, or the scale of
- * a group of numbers. LLVM finds the equal elements only if it knows how the index divides, which
- * it does not of an index made of sizes.
+ * A thread owns neighbours in adjacent registers; in the example, a tile begins at a multiple of 4.
+ * The computation that four neighbours share may be long, such as a random number generator or the
+ * scale of a quantization group. LLVM finds equal elements only if it knows the divisors of the
+ * index, which it does not for an index that depends on sizes.
  *
- * Requires layouts. Does nothing on targets whose tiles have no layouts (CPU). Changes no values.
- */
+ * Requires layouts. Does nothing on targets whose tiles have no layouts (CPU). Changes no
+ * values. */
 #include "ir/build.h"
 #include "ir/layout/layout.h"
 #include "ir/memo.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* strip_mine: where the code of a launch would exceed the target's budget, what is computed from a
- * tile and stored becomes a loop over strips of the tile.
+/* strip_mine: turns the epilogue of a tile into a loop over strips of the tile if the code of the
+ * launch would exceed the target's budget.
  *
  *   %c = for … { … dot … }                  %c = for … { … dot … }
  *   %b = load %bias[%N]                     %d = for %0 from start %N to end %N, %c, 0 dims=[N]
@@ -18,14 +18,13 @@
  * Code generation unrolls a tile over all registers of a thread. Where that exceeds the instruction
  * cache, each warp waits for its instructions (docs/lab/products.md). A strip has the leading
  * registers of the tile, in the same threads. `advance` moves the others: one move for each
- * register and iteration, so there are as few strips as fit the budget. A buffer that the tile goes
- * through becomes a ring of as many slots as there are strips, in the same bytes, so no strip waits
- * for another. Of launches without a product no strips are derived.
+ * register and iteration, so there are as few strips as fit the budget. A buffer through which the
+ * tile is stored becomes a ring with one stage per strip, in the same bytes, so no strip waits for
+ * another. Strips are derived only for launches with a dot.
  *
  * Requires layouts, vector widths, final barriers. Changes no bits. Does nothing where code fits
  * the budget, where a result of the tile is used behind its store, or where threads own no whole
- * strips.
- */
+ * strips. */
 #include "passes/layout/strip_mine.h"
 
 #include "ir/ir_errors.h"

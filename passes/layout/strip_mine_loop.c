@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop over strips of a tile: its ops with the types of a strip, the tiles that it is part of
- * as what the loop carries, and a slot for each strip in the buffers that it goes through. */
+/* Builds the loop over the strips of a tile (strip_mine.c): the ops of the epilogue with the types
+ * of a strip, the tiles that strips are taken from as loop-carried values, and one stage per strip
+ * in the buffers. */
 #include "passes/layout/strip_mine.h"
 
 #include "ir/layout/layout.h"

@@ -2,18 +2,18 @@
 /* vectorize: chooses how many elements each access moves at once.
  *
  *     %0 = load %x[%m, :] : bf16[%m, 4096]@L0
- *  →  %0 = load %x[%m, :] vector=8 : bf16[%m, 4096]@L0
+ * → %0 = load %x[%m, :] vector=8 : bf16[%m, 4096]@L0
  *
- * The width is the greatest that the layout owns contiguously, that the known divisors of extents
- * and starts align, and that no guard cuts: a guarded vector is inside or outside as a whole, so
- * the check of its first element decides for all. For an `index`, the width is the number of
- * adjacent registers whose indices count up from a multiple of that number. Loads of the fields of
- * a record are marked, so that LLVM merges them (vectorize_records.c). A user's limit also
- * applies to accesses of shared memory by threads. Async and bulk copies keep the width that
- * `stage` chose.
+ * The width is the largest for which a thread owns contiguous elements under the layout, the known
+ * divisors of extents and begins guarantee alignment, and no guard cuts a vector: a guarded vector
+ * is inside or outside as a whole, so the check of its first element decides for all. For an
+ * `index`, the width is the number of adjacent registers whose indices count up from a multiple of
+ * that number. Loads of the fields of a record are marked, so that LLVM merges them
+ * (vectorize_records.c). A user's limit also applies to accesses of shared memory by threads. Async
+ * and bulk copies keep the width that `stage` chose.
  *
- * Requires layouts. Does nothing on targets whose tiles have no layouts (CPU). Changes no values.
- */
+ * Requires layouts. Does nothing on targets whose tiles have no layouts (CPU). Changes no
+ * values. */
 #include "passes/layout/vectorize.h"
 
 #include "ir/build.h"

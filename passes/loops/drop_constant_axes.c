@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drop_constant_axes: gathers once what is equal along an axis of its tile.
+/* drop_constant_axes: gathers a value that is equal along an axis of its tile without that axis.
  *
  *   for … (%k) {                                    for … (%k) {
  *     %g = div (index %k), 128 : i64[%k]              %g = div (start %k), 128 : i64
  *     %z = gather %zero[%n, %g] : u4[%n, %k]    →     %a = gather %zero[%n, %g] : u4[%n]
  *                                                     %z = broadcast (expand %a) : u4[%n, %k]
  *
- * A tile of k lies in one group of 128, for which there is one scale and one zero. Nothing behind
- * this pass knows that neighbours along k read the same element: a thread would load it for each of
- * its elements. What follows is computed for each element, of which LLVM computes equal ones once.
- * Only inputs that nothing writes are gathered elsewhere than the source says. Requires: tile (the
- * steps are known). Changes no bits. */
+ * A tile of k lies in one quantization group of 128 elements, which has one scale and one zero
+ * point. Later passes do not know that neighbours along k read the same element, so a thread would
+ * load it once for each of its elements. The ops that read the broadcast value stay as they are,
+ * and LLVM merges the equal ones. Only gathers from inputs that nothing writes are moved. Requires:
+ * tile (the steps are known). Changes no bits. */
 #include "ir/drop_axis.h"
 #include "ir/target/target.h"
 #include "passes/analysis/constant_runs.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the greatest element is (`extreme` of a fold): each thread carries the first pair of its
- * own elements, and the pairs meet after the loop in two plain reductions, the greatest value and
- * the least place that has it.
+/* Partial reductions of argmax and argmin (attribute `arg` of a fold): inside the loop, each thread
+ * keeps the best pair of value and index among its own elements. After the loop, two plain
+ * reductions combine the pairs of all threads: the maximum, then the least index that has it.
  *
  *   %v, %i = for …, %nothing {               %t, %p = for …, %nothing {
  *     (%k: range, %a: f32[1], %b: i64[1])      (%k: range, %a: f32[64], %b: i64[64])
@@ -10,7 +10,7 @@
  *     yield (select %n, %c, %a),             %v = reduce %t fn=max
  *           (select %n, %d, %b) }            %i = reduce (select %t is %v, %p, most) fn=min
  *
- * Places grow from step to step, so the first of a thread's own has the least. */
+ * Indices grow from step to step, so the first maximum that a thread finds has its least index. */
 #include "passes/loops/partial_reductions.h"
 
 #include "passes/analysis/reduce_identity.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounds of a cascade's loop. Where the terms are `select c, x, -inf`, or, without a maximum,
- * `select c, x, 0`, a tile without a place at which c holds changes no state, so the loop leaves it
- * out. */
+/* Bounds the loop of a cascaded reduction. If the terms are `select c, x, -inf`, or, without a
+ * maximum, `select c, x, 0`, a tile in which c holds nowhere does not change the partial results,
+ * so the loop skips it. */
 #include "passes/nest/nest.h"
 
 #include "ir/op_axes.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the nest of a cascade: the loop with its states, and what follows from them. */
+/* Builds the nest of a cascaded reduction: the loop that carries the partial results, and the ops
+ * that use the final ones. */
 #include "passes/nest/nest.h"
 
 #include "ir/op_axes.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds a maximum and the sums of terms that have an exponential of the difference from it as a
- * factor; or, without a maximum, the sums of terms that are made of a product. From the maximum to
- * its exponentials, and from these to the sums, nothing else may need the terms. */
+/* Recognizes cascaded reductions: a maximum, and sums whose terms have as a factor the exponential
+ * of the difference from that maximum; or, without a maximum, sums whose terms are computed from a
+ * dot. No other op may use the terms, the differences or the exponentials. */
 #include "passes/nest/nest.h"
 
 #include "ir/op_axes.h"

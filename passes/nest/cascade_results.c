@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows from the results of a cascade: element-wise ops up to stores are the nest's own.
- * What another op needs is put into memory. */
+/* Handles the uses of the results of a cascaded reduction. Elementwise ops up to stores are
+ * computed in the nest itself; a result that any other op needs is stored as an intermediate. */
 #include "passes/nest/nest.h"
 
 #include "ir/op_axes.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values are terms of products, and a copy of the terms of one product, for a nest that
- * computes them by itself (separate_terms.c). The copy has the terms' last two axes exchanged where
- * they are the product's right operand, since products get such operands on their left. Operands
- * that are sums of rows, and reciprocals of these, are not copied: each copy reads them from
- * memory. */
+/* Finds the values that are terms of dots, and copies the terms of one dot for a nest that computes
+ * them itself (separate_terms.c). The copy has the terms' last two axes exchanged where they are
+ * the product's right operand, since products get such operands on their left. Operands that are
+ * sums of rows, and reciprocals of these, are not copied: each copy reads them from memory. */
 #include "passes/nest/separate_terms.h"
 
 #include "ir/op_axes.h"

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exponentials that a condition drops, as those of terms that it masks: the form that
- * cascade_match.c looks for.
+/* Rewrites exponentials that are masked afterwards as exponentials of masked terms, which is the
+ * form that cascade_match.c recognizes.
  *
  *   %g = select %c, %s, -inf                         %g = select %c, %s, -inf
  *   %m = reduce %g fn=max axis=1                     %m = reduce %g fn=max axis=1
  *   %p = exp (%s - %m)                       →       %h = %m, or 0 where that is -inf
  *   %e = select %c, %p, 0                            %e = exp (%g - %h)
  *
- * Where the condition holds, a maximum of -inf means that all terms are: products are not. Where it
- * does not, exp(-inf - %h) is 0. A maximum of the reduction and of a further number stands behind
- * it, before the reduced axis is left out. */
+ * If the condition holds, a maximum of -inf means that all terms of the row are masked, since the
+ * result of a dot is not -inf. If it does not hold, exp(-inf - %h) is 0. The maximum of the
+ * reduction and a further number is computed behind the reduction, before the reduced axis is
+ * dropped. */
 #include "ir/op_axes.h"
 #include "passes/nest/nest.h"
 #include "passes/pass.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an op is in an expression of the source language. */
+/* Writes ops as expressions of the source language. */
 #include "ir/op_axes.h"
 #include "ir/text/ir_text.h"
 #include "passes/nest/nest_text.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leaves of values in a nest: reads of memory, indices, and values that are stored before the nest,
- * so that it can read them. */
+/* Builds the leaves of the expressions in a nest: reads of memory, indices, and values that an
+ * earlier launch stores so that the nest can read them. */
 #include "passes/nest/nest.h"
 
 #include "ir/op_axes.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the launches of a kernel as source: the form that a hand-tiled kernel has.
+/* Writes the launches of a kernel as source code, in the form of a hand-tiled kernel.
  *
  *   launch dims=[M] steps=[16] warps=[8] {     kernel softmax(x: f32[M, N]) -> (out: f32[M, N]) {
  *     (%M: range)                                  parallel m in M by auto {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The statements of a block. A value that is read once, by an op that computes what it reads in the
- * same order, is written where it is read; any other one is a `let`. So the source computes
- * everything in the order of the IR. */
+/* Writes the statements of a block. A value that is used once, by an op that evaluates its operands
+ * in the order of the IR, is written in place; any other value becomes a `let`. The source
+ * therefore computes everything in the order of the IR. */
 #include "passes/nest/nest_text.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all parts of the writer of nests share: why something cannot be written, names, lines,
- * sizes, types, axes. */
+/* The common part of the writer of nests: names, lines, sizes, types and axes in the syntax of the
+ * source language, and the reason why a launch cannot be written. */
 #include "passes/nest/nest_text.h"
 
 #include "ir/text/ir_text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor-level values inside of a nest: the same ops over the nest's axes. An axis of a scalar loop
- * is no axis there, one of a range loop is its range, others are held whole. What has no form there
- * is read from memory. */
+/* Rebuilds tensor-level values inside of a nest. An axis that a scalar loop iterates over is
+ * dropped, an axis of a range loop becomes its range, and all other axes stay whole. A value that
+ * cannot be rebuilt is read from memory. */
 #include "passes/nest/nest.h"
 
 #include "ir/layout/matrix_instr.h"

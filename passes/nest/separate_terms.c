@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Terms that several sums need, each with a copy of its own: a nest computes all that its terms
- * are made of, so that terms which another op needs as well would be an array in memory. The
- * gradient of attention is the example: three products and three sums of rows need the same
- * exponentials.
+/* Gives each of several sums that share terms its own copy of them. A nest computes its terms
+ * itself, so terms that another op also needs would have to be stored as an array in memory. In the
+ * gradient of attention, for example, three dots and three row sums need the same exponentials.
  *
  *   %p = cast (exp (%s - %m) / %l)               store %u, %m; store %z, %l
  *   %v = dot (permute %g), %p            →       %p = cast (exp (permute %s - %u) / %z)
@@ -10,8 +9,9 @@
  *                                                %q = cast (exp (%s - %u) / %z)
  *                                                %o = dot %q, %w
  *
- * Products get such operands on their left, in rows of the result. What the copies need of sums of
- * rows they read from memory. All or none: an array that remained would be computed as well. */
+ * The copied operand becomes the left operand of its dot, along the rows of the result. Row sums
+ * that the copies need are read from memory. Either all uses of the terms get copies or none does,
+ * because a remaining array would have to be computed as well. */
 #include "passes/nest/separate_terms.h"
 
 #include "ir/op_axes.h"

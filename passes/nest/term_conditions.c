@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conditions of terms, as of a causal mask: whether they hold somewhere in each row. */
+/* Decides whether the condition of the terms of a reduction (a causal mask, for example) holds
+ * somewhere in each row. */
 #include "ir/op_axes.h"
 #include "passes/nest/nest.h"
 

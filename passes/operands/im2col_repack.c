@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies for pass windows, of what the copy engine cannot walk, made once, by their own launches.
+/* Copies the inputs of convolutions that TMA's im2col mode cannot load (im2col_view.c) into a form
+ * that it can load, once, by launches of their own.
  *
- * Images whose channels are not last are copied with channels last; those whose channels are no
- * multiple of 16 bytes with zeros behind them. Where a pixel has few channels, each tap would fill
- * little of a product's depth; what the taps along the last axis read is then copied side by side:
+ * An image whose channels are not the last axis is copied with channels last; one whose channels
+ * are no multiple of 16 bytes is padded with zeros. If a pixel has few channels, each filter tap
+ * would fill only a small part of the dot's k step; then the elements that the taps along the last
+ * spatial axis read are made contiguous:
  *
  *   sum(r, s, c) x[b, 2*p + r, 2*q + s, c] * w[o, r, s, c]
  *
  *   z[b, h, q, k] = x[b, h, 2*q + k // C, k % C]        k < S*C, and zeros up to 16 bytes
  *   v[o, r, k] = w[o, r, k // C, k % C]             →   sum(r, k) z[b, 2*p + r, q, k] * v[o, r, k]
  *
- * The copy has as many elements as there are taps along that axis for each place, not for each
- * pixel's whole window; windows that do not overlap are copied whole. Images whose channels are not
- * last, and fill pieces of 8 bytes, are permuted first: elements that are gathered one by one take
- * longer than a second copy whose accesses are wide. Zeros are added to the sum, and its order
- * changes. */
+ * For each output position along that axis, the copy has the elements of the taps along that axis
+ * only, not of the whole window; windows that do not overlap are copied as a whole. Images whose
+ * channels are not last and fill vectors of 8 bytes are permuted first, because gathering single
+ * elements takes longer than a second copy with wide accesses. Zeros are added to the sum, and its
+ * association order changes. */
 #include "ir/target/target.h"
 #include "passes/analysis/cost_model.h"
 #include "passes/operands/im2col_view.h"

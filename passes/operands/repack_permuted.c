@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Copies operands of dots into intermediates whose contiguous axis is another one. It is the common
+ * part of repack_k_major and repack_mn_major: finding the operand, estimating the benefit,
+ * recording the schedule entry, and replacing the load. */
 #include "passes/operands/repack_permuted.h"
 
 #include "ir/build.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the store of a repacked operand: an intermediate whose rows are padded to whole cache
+ * lines, written by a launch of its own. */
 #include "passes/operands/repack_store.h"
 
 /* TMA wants multiples of 16; what it loads of a row is then whole lines of the cache. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rings that a block's own threads fill: copies that no register holds, some steps ahead, for parts
- * without a copy engine and for tensors that theirs cannot describe.
+/* Ring buffers that the threads of a block fill by asynchronous copies (cp.async, LDS DMA) some
+ * iterations ahead, on targets without TMA and for tensors that TMA cannot describe.
  *
  *   %r = for lo, hi, %z                  barrier
  *     %a = load %x[%m, %k]          →    %j = for lo, min(lo + 2 * 64, hi), 0     %p, %i
@@ -8,16 +8,16 @@
  *     yield dot %a, %b, %c                 yield %i + 1
  *                                        if lo + 2 * 64 > hi { copy_wait pending=0 }
  *                                        %r = for lo, hi, %z, 0                   %k, %c, %i
- *                                          copy_wait pending=1; sync
+ *                                          copy_wait pending=1; barrier
  *                                          if %k + 2 * 64 < hi { the same for it, %sa[%i + 2] }
  *                                          copy_commit
  *                                          yield dot %sa[%i], %sb[%i], %c, %i + 1
  *
- * (Three slots.) Threads synchronize once a step, when each has waited for what it has copied
- * itself for that step: so all of a slot is there, and all have read the slot of the step before,
- * which is the one that is filled next. Each step commits a group, if only an empty one, so that
- * the number of groups behind the one that a step needs is always the same; a loop of fewer steps
- * than slots waits for all before it begins. */
+ * (With three pipeline stages.) There is one barrier per iteration, which each thread reaches after
+ * waiting for its own copies for that iteration. After it, the stage is complete, and all threads
+ * have read the stage of the previous iteration, which is filled next. Each iteration commits a
+ * group of copies, possibly an empty one, so that the number of groups newer than the needed one is
+ * constant; a loop with fewer iterations than stages waits for all copies before it begins. */
 #include "passes/stage/stage.h"
 
 #include "ir/memo.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products without shared memory (`copy none`): each thread loads what it multiplies.
+/* Dots without shared memory (`copy none`): each thread loads the elements that it multiplies.
  *
  *   %a = load %x[%m, %k]                      %d = for %i: K from start(%k) to end(%k), %c {
  *   %b = load %w[%k, %n]               →        %a = load %x[%m, %i]; %b = load %w[%i, %n]
  *   %d = dot %a, %b, %c                         yield fma(%a[:, None], %b[None, :], %c) }
  *
- * Threads with one row or column load the same elements; the first-level cache answers all but the
- * first of them. Sums run over k in ascending order, as those of products from shared memory do. */
+ * Threads of the same row or column load the same elements, and L1 serves all of these loads but
+ * the first. Sums run over k in ascending order, as those of dots from shared memory do. */
 #include "passes/stage/stage.h"
 
 #include "ir/ir_errors.h"

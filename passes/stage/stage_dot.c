@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products from shared memory. An operand is in a ring already (a bulk item), or goes there through
- * registers: everyone waits, stores, waits. The left operand of a matrix unit may stay in
- * registers. */
+/* Makes dots read their operands from shared memory. An operand either is in a ring buffer already
+ * (TMA-loaded), or passes through registers: barrier, store, barrier. The left operand of a matrix
+ * instruction may stay in registers. */
 #include "passes/stage/stage.h"
 
 #include "ir/memo.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of one step that do not need each other are in flight together, and settle together:
+/* Independent dots of one iteration are in flight at the same time, and one wait covers all of
+ * them:
  *
  *   %a = dot_async …; %b = dot_wait %a              %a = dot_async …
  *   wait …                                   →    wait …
  *   %c = dot_async …; %d = dot_wait %c              %c = dot_async …
- *                                                 %b, %d = dot_wait %a, %c
- */
+ *                                                 %b, %d = dot_wait %a, %c */
 #include "passes/stage/stage.h"
 
 enum { MAX_TOGETHER = 4 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results of products leave through shared memory: registers hold them in pieces too small for wide
- * stores. A bulk copy drains while the next tile is at work; rows that it cannot write are written
- * by threads, a row by neighbours. */
+/* Stores the results of dots through shared memory, because a thread owns runs that are too short
+ * for wide stores. A bulk store proceeds while the next tile is computed; rows that it cannot write
+ * are written by threads, adjacent threads per row. */
 #include "passes/analysis/access_width.h"
 #include "passes/analysis/memory_steps.h"
 #include "passes/analysis/range_facts.h"

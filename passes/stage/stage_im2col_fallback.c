@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views that no copy of the engine brings: a load of one is a gather of what it shows.
+/* Replaces loads of im2col views that TMA does not load by gathers from the underlying tensor.
  *
  *   %a = load %v[%m, %r, %s, %c]     →     %i = index %m, %q = mod %i, Q, …
  *                                          %a = gather %x[%n, %p + %r - 1, %q + %s - 1, %c]
  *
- * Guards are all on: padding is outside, or masked where it is read. */
+ * All indices are guarded: padding is outside of the tensor, or masked where it is read. */
 #include "passes/stage/stage.h"
 
 typedef struct Viewed {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Masks of operands that the copy engine brings. What lies in a slot of the ring is masked there,
- * or on its way to the registers of a left operand, so that full and masked tiles come through one
- * ring, and no thread loads what it multiplies.
+/* Masks of TMA-loaded operands. A tile is masked in its stage of the ring buffer, or on its way to
+ * the registers of a left operand. So full and masked tiles use the same ring buffer, and threads
+ * load no operand elements themselves.
  *
  *   %a = load %x[%m, %k]                   wait %full[%p]
  *   %s = select %c, %a, 0           →      %a = shared_load %x[%p, :, :]
  *   dot %s, …                              %s = select %c, %a, 0
- *                                          dot_async %s, …
- */
+ *                                          dot_async %s, … */
 #include "passes/stage/stage.h"
 
 #include "passes/analysis/masked_operand.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads tensors of more axes than the copy engine describes through aliases of fewer.
+/* Reads tensors with more axes than TMA can describe through aliases with fewer axes.
  *
  *                                      in %m: tensor<[4, N, 4, C]> collapsed [2, 1, 2, 1] alias %w
  *   %a = load %w[%f, %g, %n, %u, %v, :]  →  %a = load %m[2 * %f + %g, %n, 2 * %u + %v, :]
  *
- * The weights of a transposed convolution in three dimensions have axes of phases and of taps
- * in addition to those of the product's tile. Of each of them a tile has one element, and
- * neighbours among them lie side by side in memory: they are one axis. The outermost ones are
- * merged first. */
+ * The weights of a transposed convolution in three dimensions have axes of phases and taps in
+ * addition to those of the dot's tile. A tile has extent 1 along each of them, and adjacent ones
+ * are contiguous in memory, so they can be read as one axis. The outermost ones are merged
+ * first. */
 #include "passes/stage/stage.h"
 
 typedef struct Merged {

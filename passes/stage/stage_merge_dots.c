@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two products of the same rows, of which neither needs the other: their right operands lie side by
- * side in one ring, so that one instruction multiplies both.
+/* Merges two independent dots with the same left operand: their right operands are adjacent in one
+ * ring buffer, and one instruction computes both.
  *
  *   dot_async %a[%p], %b[%p], %c               dot_async %a[%p], %b[2 %p], %c
  *   dot_async %a[%p], %d[%p], %e          →    dot_async %a[%p], %b[2 %p + 1], %e merged=1
  *
- * An instruction reads its rows of A anew for its columns: twice as many columns halve what is read
- * for A, and shared memory is what wide products wait for. */
+ * Each instruction reads its rows of A from shared memory, so an instruction with twice as many
+ * columns halves the reads of A; the bandwidth of shared memory limits wide dots. */
 #include "passes/stage/stage.h"
 
 #include "passes/tile/tile.h"

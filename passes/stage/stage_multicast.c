@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Multicast: blocks whose tiles lie side by side run together, on multiprocessors of their own, and
- * what their tiles have in common comes once for all of them: each brings a part of its rows, which
- * the copy engine writes into the shared memory of every one.
+/* TMA multicast: blocks with adjacent tiles form a cluster, and an operand tile that they share is
+ * loaded once for all of them. Each block loads a part of its rows, and TMA writes that part into
+ * the shared memory of every block.
  *
  *   launch multicast=[1, 2] { (%m, %n) … bulk_load %a[%m, %k] cluster=2 … bulk_load %b[%k, %n] … }
  *
- * A slot is then free when all blocks have read theirs, so that all must take as many steps: of the
- * tiles of an odd number the last one may lie past the end, where nothing is read or written. */
+ * A pipeline stage is then free when all blocks have read it, so all blocks must execute the same
+ * number of iterations. If the number of tiles is odd, the last block works on a tile past the end,
+ * for which nothing is read or written. */
 #include "passes/stage/stage.h"
 
 #include "ir/layout/layout.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How blocks take tiles: one each, or persistent blocks several, in a fixed order or from a
- * counter. Where the cost of a tile depends on data, or grows along one axis and falls along
- * another, no fixed order gives all blocks the same work. There a block takes its next tile from a
- * counter in memory when it has copied the one before (the dynamic persistent schedule of
- * FlashAttention-3, Shah et al. 2024):
+/* Decides how tiles are assigned to blocks: one tile per block, or persistent blocks that process
+ * several tiles, in a fixed order or from a counter. If the cost of a tile depends on data, or
+ * grows along one axis and falls along another, no fixed order gives all blocks the same work. Then
+ * a block takes its next tile from a counter in memory after copying the previous one (the dynamic
+ * persistent schedule of FlashAttention-3, Shah et al. 2024):
  *
  *   roles {                                        } {
  *     tile_loop deal=counter {                       tile_loop deal=counter {
@@ -15,9 +15,9 @@
  *     }                                                yield %q + 1, %n
  *   }                                                }
  *
- * The producer takes the number behind the copies of a tile: the counter's latency passes while the
- * consumer works on what is in the ring, and a block with a long tile does not take another one
- * before others are done. A launch before clears the counter. */
+ * The producer takes the next number after it has issued the copies of a tile: the latency of the
+ * counter is hidden while the consumer works on the data in the ring buffer, and a block with a
+ * long tile does not take another tile early. A preceding launch clears the counter. */
 #include "ir/ir_errors.h"
 #include "ir/memo.h"
 #include "passes/stage/stage.h"

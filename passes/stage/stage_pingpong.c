@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Teams ("ping-pong"): the consumer's warps are two teams, each on tiles of its own, so that one's
- * work on a tile's result runs under the other's products.
+/* Ping-pong: the consumer warps form two teams that work on different tiles, so that the epilogue
+ * of one team runs under the dots of the other.
  *
- *   tiles %p { (%m, %n, %p: i32)         tiles tile_index=1 { (%m, %n, %i: i32)
+ *   tile_loop %p { (%m, %n, %p: i32)     tile_loop tile_index=1 { (%m, %n, %i: i32)
  *     %c, %q = for %k, %z, %p { … }        %s = steps of %k
  *     … f(%c) …                     →      ordered_wait
  *     store %y[%m, %n], %f                 %c, %q = for %k, %z, %i * %s { … }
- *     yield %q }                           pass_canonicalize_strides
+ *     yield %q }                           ordered_arrive
  *                                          … f(%c) …
  *                                          store through slot %i }
  *
- * The producer brings the tiles' operands in their order, through one ring: a team multiplies when
- * the one before it has taken all of its own, and finds its place by how many tiles come before. So
- * every tile takes as many steps. What a result is stored through is a slot of the team's own. */
+ * The producer loads the operands of the tiles in order, through one ring buffer. A team issues its
+ * dots after the other team has issued all of its own, and computes its ring index from the number
+ * of preceding tiles; therefore every tile must take the same number of k steps. Each team has its
+ * own shared-memory buffer for storing results. */
 #include "passes/stage/stage.h"
 
 #include "ir/ir_errors.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of tiles that differ in cost. */
+/* Chooses the order in which blocks process tiles of different cost: the expensive tiles first, or
+ * pairs of an expensive and a cheap tile. */
 #include "ir/nominal_sizes.h"
 #include "passes/stage/stage.h"
 #include "support/int_math.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products whose operands pass through registers: what a step multiplies was loaded
- * while the step before it multiplied.
+/* Prefetches the operands of dots into registers: the operands of an iteration are loaded during
+ * the dots of the previous one.
  *
  *   %r = for lo, hi, %z                  for lo, min(lo + 64, hi) { shared_store %sa[0], … }
  *     %a = load %x[%m, %k]          →    barrier
@@ -11,10 +11,10 @@
  *                                          yield %d, %i + 1
  *                                        %r = if lo < hi { dot %sa[%j], %sb[%j], %s } else { %s }
  *
- * Two slots of shared memory: what is stored was read a step ago, and threads synchronize once a
- * step. Groups of warps settle their product before they store, and fence what they stored.
- * What is worked out between a load and its product comes behind the products. Only for loops in
- * which the products' operands, and nothing else, follow from the step. */
+ * There are two buffers in shared memory: the one that is written was read in the previous
+ * iteration, so one barrier per iteration suffices. Warp groups wait for their dot before they
+ * store, and fence their stores. Ops between a load and its dot are executed after the dots. Only
+ * for loops in which nothing but the operands of the dots depends on the loop index. */
 #include "passes/stage/stage.h"
 
 #include "ir/ir_errors.h"

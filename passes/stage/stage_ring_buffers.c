@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rings: for each set of tiles that a product waits for, slots of shared memory and two barriers:
- * `full` (the copies are there) and `empty` (the product has read them). */
+/* Creates ring buffers: for each set of tiles that a dot waits for, pipeline stages in shared
+ * memory and two mbarriers per stage, `full` (the copies have arrived) and `empty` (the dot has
+ * read them). */
 #include "passes/stage/stage.h"
 
 #include "ir/ir_errors.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many warps each role has, and how many registers a thread of it. Registers move between whole
- * warp groups, and a role waits until the others have given up enough: more than there are, and a
- * block would hang. */
+/* Chooses the number of warps of each role and the registers of its threads. Registers are
+ * exchanged between whole warp groups (setmaxnreg), and a role waits until others have released
+ * enough: if the roles requested more than the block has, it would hang. */
 #include "passes/stage/stage.h"
 
 #include "ir/ir_errors.h"

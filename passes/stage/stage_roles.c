@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roles. The consumer is the launch's own statements, with waits and arrivals around products. The
- * producer is built next to it: the same loops, of which only the copies and what bounds the loops
- * need are left (decoupled access and execute: Smith 1982). Each block that holds copies has a ring
- * position, carried through its loops, and through the tiles of a persistent launch. */
+/* Splits a launch into warp roles. The consumer keeps the statements of the launch, with mbarrier
+ * waits and arrivals around the dots. The producer has the same loops, reduced to the copies and
+ * the ops that bound the loops (decoupled access/execute: Smith 1982). Each IR block with copies
+ * has a ring index, which is carried through its loops and through the tiles of a persistent
+ * launch. */
 #include "passes/stage/stage.h"
 
 #include "ir/ir_errors.h"

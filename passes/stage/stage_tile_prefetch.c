@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles that registers hold, a tile ahead: while blocks work on one, and wait for one another, the
- * copy engine brings the next one to shared memory.
+/* Prefetches register-resident tiles: while the blocks of a cluster compute on one tile and wait
+ * for each other, TMA loads the next one into shared memory.
  *
  *   launch cluster=16 { (%n, %m)        launch cluster=16 persistent=1 max_tiles=8 {
  *     %a = load %x[%m, %n]                roles { tile_loop %n, %m, %p { wait %empty[%p]; bulk_load
@@ -9,10 +9,11 @@
  *     store %y[%m, %n], %r                        %a = shared_load %s[%p]; arrive %empty[%p]
  *                                                 … store %y[%m, %n], %r } } }
  *
- * A cluster's blocks hold as much as registers do, so that one or two share a multiprocessor: while
- * they synchronize, nothing would be on its way. A cluster walks a few tiles, not its share of all
- * of them: how many clusters run at once follows from which multiprocessors a device has, and what
- * ends early makes space. */
+ * The blocks of a cluster keep as much as the registers hold, so only one or two share a
+ * multiprocessor; without the prefetch no loads would be in flight while they synchronize. A
+ * cluster processes a few tiles instead of a fixed fraction of all tiles, because the number of
+ * clusters that run at once depends on the device, and clusters that end early make room for
+ * others. */
 #include "passes/stage/stage.h"
 #include "support/int_math.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collapse_intermediates: collapses the axes of products whose results later launches read.
+/* collapse_intermediates: collapses the axes of dots whose results later launches read.
  *
  *   %d = sum over r, s, c of …                scratch %z: tensor<f32[N, P, Q, O]>
  *        : f32[N, P, Q, O]                    scratch %a: tensor<f32[N*P*Q, O]> alias %z
@@ -21,8 +21,8 @@
  * columns like others: phases and channels are one axis, of which what lies nearer in the result is
  * the faster one, so that one read of a tile of the input serves all phases. A store on a GPU
  * becomes a scatter where rows (columns) have several axes, all too short for a tile, that do not
- * lie side by side in the result (`y[a, f, m, o]` of rows (a, m) and columns (f, o)), if the sum
- * is long enough that full tiles pay for storing element by element.
+ * lie side by side in the result (`y[a, f, m, o]` of rows (a, m) and columns (f, o)), if the sum is
+ * long enough that full tiles pay for storing element by element.
  *
  * Where all that folds the result does so along one axis that a tile holds whole, as a softmax over
  * channels does, nothing goes through memory: that axis is the columns, the places are the rows,

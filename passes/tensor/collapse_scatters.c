@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders of the axes of a product's result in memory, and scatters whose axes are collapsed
- * (collapse_intermediates.c): scatters of a product's result, and those in place of a store of it,
+/* Chooses the order of the axes of a dot's result in memory, and builds the scatters with collapsed
+ * axes for collapse_intermediates.c: scatters of a dot's result, and scatters in place of its store
  * if rows or columns have several axes that are not adjacent in the result. */
 #include "passes/tensor/collapse_intermediates.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the ops at which the collapsing of two axes ends (collapse_axes.c) with one axis in place
- * of the two: a store or a scatter of fewer axes, what a reshape reads instead of the reshape, one
+/* Builds, with one axis in place of two, the ops at which collapsing ends (collapse_axes.c): a
+ * store or a scatter with fewer axes, the operand of a reshape instead of the reshape, one
  * reduction instead of two. */
 #include "passes/tensor/collapse_sinks.h"
 

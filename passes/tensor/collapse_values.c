@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A value with two of its axes as one, for collapse_axes.c: computed anew from loads of collapsed
- * tensors, or, in a trial, only looked at. */
+/* Rebuilds a value with two of its axes collapsed into one, from loads of collapsed tensors, for
+ * collapse_axes.c. A trial only checks whether that is possible. */
 #include "passes/tensor/collapse_values.h"
 
 #include "ir/drop_axis.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic modulo the stride of a transposed convolution, for the passes that split such sums. */
+/* Integer arithmetic modulo the stride of a transposed convolution (gcd, inverse, residues), for
+ * the passes that split or solve congruences of taps. */
 #include "passes/tensor/congruence.h"
 
 #include "support/int_math.h"

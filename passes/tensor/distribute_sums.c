@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* distribute_sums: sums the products of a term one by one.
+/* distribute_sums: splits a sum whose terms add several products into one sum per product.
  *
  *   %p = mul %c, %d : f32[M, N, K]            %p = mul %a, %b : f32[M, N, K]
  *   %n = neg %p : f32[M, N, K]                %q = mul %c, %d : f32[M, N, K]
@@ -8,11 +8,11 @@
  *                                             %s = sub %r, %t : f32[M, N, 1]
  *
  * `sum(k in K) (a[i, k] * b[k, j] - c[i, k] * d[k, j])`, the real part of a product of complex
- * matrices, is the difference of two products of matrices, which fuse computes in one launch.
- * Conditions of the terms are those of each product. Nothing changes where a product is not one of
- * matrices, with rows, columns and a depth. A factor that is a sum, `(a + b) * w`, stays one: its
- * parts may cancel, and what is left would be rounded as they are. Requires the tensor level.
- * Reassociates the sum. */
+ * matrices, is the difference of two products of matrices, which fuse computes in one launch. Each
+ * product keeps the conditions of the terms. Nothing changes unless every product is a matrix
+ * product with axes m, n and k. A factor that is a sum, `(a + b) * w`, is not distributed: its
+ * parts may cancel, and the difference would then have the rounding errors of the parts. Requires
+ * the tensor level. Reassociates the sum. */
 #include "ir/build.h"
 #include "ir/nominal_sizes.h"
 #include "ir/sum_terms.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expand_functions: replaces named functions by what computes them, as exactly as is asked for.
+/* expand_functions: replaces named functions by ops that compute them, either exactly as the
+ * library does or by hardware approximations where the error bound of the result allows it.
  *
  *   %y = named %x fn=silu         →    the ops of function silu's body, of whole tensors; or, of a
  *                                      sum that is rounded to 16 bits, by NVIDIA's hardware:

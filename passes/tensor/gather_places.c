@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather_places: reads an array that a select takes for one place of a short axis from there.
+/* gather_places: if a select takes an array for one index of a short axis only, the array is
+ * computed for that index alone.
  *
  *   %r = broadcast %re : f32[2, M, N]            %g = gather (expand %re)[%c, %m, %n]
  *   %i = broadcast %im : f32[2, M, N]            %h = gather (expand %im)[%c - 1, %m, %n]
@@ -8,10 +9,10 @@
  *   store %y[:, :, :], %v                        store %y[:, :, :], %v
  *
  * `y[c, i, j] = re[i, j] if c == 0 else im[i, j]` is a stack of two arrays, which `fuse` stores
- * each at its place (fuse_pieces.c) when they are read as a stack's are. A branch that is alike
- * along the axis would be computed for all of its places. Applies where conditions of that axis
- * alone leave one place to each such branch of what is stored, and each is made of a product.
- * Requires the tensor level. Changes no bits. */
+ * each at its place (fuse_pieces.c) when they are read as a stack's are. Otherwise a branch that is
+ * equal along the axis would be computed for all of its indices. Applies if conditions on that axis
+ * alone select a single index for each such branch of a stored value, and each branch is computed
+ * from a dot. Requires the tensor level. Changes no bits. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/op_axes.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* group_factors: makes two factors of the many of a summed product.
+/* group_factors: groups the factors of a summed product into two.
  *
  *   %p = mul %a, %b : f32[M, N, K]     (%a does not change along N, %b and %s not along M)
  *   %q = mul %p, %s : f32[M, N, K]           %t = mul %b, %s : f32[M, N, K]

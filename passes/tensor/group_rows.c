@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* group_rows: multiplies rows that choose their matrix by runs of rows that choose the same one.
+/* group_rows: multiplies rows that each select a matrix by an index (grouped matrix products), one
+ * run of rows with equal indices at a time.
  *
  *   %g = gather %w[%e, %n, %k]       %run = at each row, the number of its run of equal %e
  *   %p = mul %x, %g                  %which = of each run, its %e
@@ -8,12 +9,12 @@
  *   store %y[:, :], %t                   %d = for %k: K by 64 { dot %x[%i, %k], %w[%which[%j], …] }
  *                                        scatter %y[%i, %n], cast %d where %run[%i] == %j } }
  *
- * A tile of rows takes as many products as it has runs, each of all its rows; a row gets what its
- * own run comes to, whatever is in other matrices. Runs end where a tile of rows ends, so that a
- * run belongs to one tile. This pays where equal indices lie together: where they are counted from
- * offsets in the order of the rows (`sum(e in E) i64(at[e + 1] <= r)`), or where the program says
- * so (`assume sorted(e)`). Elsewhere each row is multiplied alone, and a warning says what to
- * write. The results are right for any order of the indices.
+ * A tile of rows needs as many dots as it has runs, each over all rows of the tile; each row keeps
+ * the result of its own run. Runs end where a tile of rows ends, so a run belongs to one tile. This
+ * pays if equal indices are adjacent: if they are counted from offsets in the order of the rows
+ * (`sum(e in E) i64(at[e + 1] <= r)`), or if the program declares it (`assume sorted(e)`).
+ * Otherwise each row is multiplied separately, and a warning says what to write. The results are
+ * correct for any order of the indices.
  *
  * Requires the tensor level, and gathers of whole axes that are loads. Sums of floats are
  * associated as the dot has them. */

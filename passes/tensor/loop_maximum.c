@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recognizes the maximum of a row that is read tile by tile, in a tiled source or a printed nest:
+/* Recognizes the maximum of a row that a loop computes tile by tile, in a tiled source or a printed
+ * nest, so that `x - max` is known to be never positive:
  *
  *   %m = for 0, N, -inf dims=[N] {             for 0, N dims=[N] {
  *     (%j: range, %c)                            (%k: range)
  *     %x = load %a[%i, %j]                       %y = load %a[%i, %k]
- *     yield max(%c, reduce max %x)               … sub %y, %m …     is never positive
- */
+ *     yield max(%c, reduce max %x)               … sub %y, %m …     is never positive */
 #include "passes/tensor/loop_maximum.h"
 
 #include "ir/build.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is sorted as unsigned integers: of floats all bits are turned where the sign is set, else
- * the sign alone; -0 counts as +0, and every NaN as what is above infinity. */
+/* Computes sort keys: unsigned integers that order like the elements. For floats, all bits are
+ * flipped if the sign is set, otherwise only the sign bit; -0 counts as +0, and every NaN sorts
+ * above infinity. */
 #include "passes/tensor/lower_sort.h"
 
 /* The bits of the greatest number that is no NaN. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorting where each element is compared with each: what comes before an element is counted, and
- * its place has the one element whose count it is. Plain sums, so that it may stand in any loop. */
+/* Sorts short rows by comparing all pairs: the number of elements that come before an element is
+ * its position. It consists of plain sums, so it may be inside of any loop. */
 #include "passes/tensor/lower_sort.h"
 
 typedef struct Pairs {

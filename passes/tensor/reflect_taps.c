@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reflect_taps: lets windows count forwards.
+/* reflect_taps: reverses the taps of windows that count backwards.
  *
  *   sum(r in R) (x[p - r] else 0) * w[r]   →   sum(r in R) (x[p + r - (R-1)] else 0) * w[R-1-r]
  *
- * The order in which taps are summed is free, so a tap whose number makes the window's index fall
- * is replaced by the one as far from the other end. The copy engine walks windows forwards only;
- * the other factor's reversed read is part of the copy that its operand needs anyway. Done for
- * factors of matrix products on targets that have such an engine. Requires the tensor level.
- * Changes the order of the sum. */
+ * Taps may be summed in any order, so a tap with which the window's index decreases is replaced by
+ * the tap at the same distance from the other end. TMA's im2col mode only iterates forwards; the
+ * reversed read of the other factor is part of the copy that this operand needs anyway. Done for
+ * factors of matrix products on targets with TMA. Requires the tensor level. Changes the
+ * association order of the sum. */
 #include "passes/pass.h"
 #include "passes/tensor/reindex.h"
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the elements of a value at the places that index maps give. It follows the value's
+ * defining ops: elementwise ops are rebuilt over the new axes, ops that move axes only change the
+ * maps, and loads become gathers at the maps' indices. */
 #include "passes/tensor/reindex.h"
 
 #include "ir/op_axes.h"

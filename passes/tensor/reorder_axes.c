@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A value with its axes in another order.
+/* Rebuilds a value with its axes in another order.
  *
  *   %e = expand %x axis=0 : f32[1, N]             %f = expand %x axis=1 : f32[N, 1]
  *   %b = broadcast %e : f32[M, N]            →    %c = broadcast %f : f32[N, M]
  *   %s = add %b, %y : f32[M, N]                   %z = permute %y perm=[1, 0] : f32[N, M]
  *   the axes of %s as [1, 0]                      %t = add %c, %z : f32[N, M]
  *
- * A permute behind element-wise ops would hide that axes of an operand lie side by side. */
+ * A permute behind elementwise ops would hide that axes of an operand are adjacent in memory. */
 #include "passes/tensor/reorder_axes.h"
 
 #include "ir/memo.h"

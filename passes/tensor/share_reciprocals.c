@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* share_reciprocals: divides by what elements share as a product with its reciprocal.
+/* share_reciprocals: replaces a division by a divisor that several elements share by a
+ * multiplication with its reciprocal.
  *
  *   %l = reduce %e fn=sum axis=1 : f32[M, 1]     %r = div 1, %l : f32[M, 1]
  *   %d = broadcast %l : f32[M, N]            →   %d = broadcast %r : f32[M, N]
  *   %q = div %e, %d                              %q = mul %e, %d
  *   %y = cast %q : bf16[M, N]                    %y = cast %q : bf16[M, N]
  *
- * A division that is right in all bits takes ten instructions and more an element, and code for the
- * few operands that need a longer way: of a tile of a product with a softmax behind it that is more
- * code than the instruction cache holds. It is done so where the quotient is made of sums, whose
- * error it has, and rounded to 16 bits or fewer. The reciprocal of less than 2^-128 would be
- * infinite: both operands are multiplied by 2^64 first where the divisor is less than 2^-100. That
- * of 2^128 still has 21 bits. The reciprocal of a number is a number, which passes fold into other
- * factors; a product of matrices is multiplied by it whatever follows, as docs/language.md says of
- * sums. Requires the tensor level and a GPU. Changes bits within the bound that the interpreter
- * computes (2^-21 of the quotient). */
+ * A correctly rounded division takes ten or more instructions per element, and further code for the
+ * few operands that need the slow path: for a dot's tile with a softmax behind it, that code
+ * exceeds the instruction cache. The replacement is made if the quotient is computed from sums,
+ * whose error it has anyway, and rounded to 16 bits or fewer. The reciprocal of a divisor below
+ * 2^-128 would be infinite, so both operands are multiplied by 2^64 first if the divisor is less
+ * than 2^-100. The reciprocal of 2^128 still has 21 bits. The reciprocal of a constant is a
+ * constant, which other passes fold into other factors; a dot is multiplied by it regardless of
+ * what follows, as docs/language.md permits for sums. Requires the tensor level and a GPU. Changes
+ * bits within the bound that the interpreter computes (2^-21 of the quotient). */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"

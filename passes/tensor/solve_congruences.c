@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* solve_congruences: makes a congruence that the terms of a reduction satisfy the step of its axis.
+/* solve_congruences: turns a congruence that the terms of a reduction must satisfy into a larger
+ * step of the reduced axis.
  *
  *   y[p] = sum(r in R if (p + a - d*r) % s == 0) f(p, r)
  *
  *   y[p] = sum(t in T if r < R and (p + a) % g == 0) f(p, r)      g = gcd(d, s), T = ceil(R*g / s)
  *          with r = (p + a) // g * (d // g)^-1 % (s // g) + s // g * t
  *
- * A transposed convolution whose products are made before (`z[o, r, h] = w[o, r, :] @ x[:, h]`),
- * an upsampled window and a polyphase filter ask of each tap whether it reaches a place. For one
- * place the taps that do are a residue class, whose least member is computed by an inverse modulo
- * the stride; the others follow at a fixed distance. With a stride of 5 and 3 taps that is one term
+ * A transposed convolution whose products are made before (`z[o, r, h] = w[o, r, :] @ x[:, h]`), an
+ * upsampled window and a polyphase filter ask of each tap whether it reaches a place. For one place
+ * the taps that do are a residue class, whose least member is computed by an inverse modulo the
+ * stride; the others follow at a fixed distance. With a stride of 5 and 3 taps that is one term
  * instead of three, and instead of nine in two dimensions. Any affine expression of the other axes
  * may take the place of p, and any function that reduces the place of the sum. Sums of products are
  * left to split_phases, which makes convolutions of them. A residue that is the same for all places

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sort_terms: sums terms that data assigns to rows of the result in the order of their rows.
+/* sort_terms: sorts terms that data assigns to rows of the result by their row, so that each row
+ * sums a contiguous range.
  *
  *   %c = cmp %row, iota pred=eq : bool[N, E]    %sorted, %from = sort %row
  *   %t = select %c, %body, 0 : f32[N, D, E] →   %first = of n = 0 … N the terms of lesser rows, by
@@ -8,12 +9,12 @@
  *                                               %t = select %c, %body at %from, 0 : f32[N, D, E]
  *                                               %s = reduce %t fn=sum axis=2
  *
- * As written each row walks all terms. Behind it the terms of a row are a range, to which
- * bound_loops bounds the loop: as many additions as there are terms. Ties of the sort are ordered
- * by place, so that a row's sum has its terms in their own order. What all rows with the same data
- * need (a sum and the number of its terms, as of a mean) is sorted once. A count alone is left as
- * it is: blocks fold its bins. The greatest and the least of the terms of a row are found the same
- * way. It pays by price for nominal sizes.
+ * As written, each row iterates over all terms. Afterwards the terms of a row are a range, to which
+ * bound_loops bounds the loop, so there are only as many additions as terms. The sort is stable, so
+ * the terms of a row keep their order. Reductions over the same data (a sum and a count, as for a
+ * mean) share one sort. A count alone is not rewritten, because blocks count bins in shared memory.
+ * Maxima and minima of the terms of a row are rewritten in the same way. The pass acts if the cost
+ * model expects a gain for nominal sizes.
  *
  * Requires the tensor level; runs before lower_sort. Changes the association of sums of floats as
  * any schedule does. */

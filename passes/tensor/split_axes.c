@@ -10,8 +10,8 @@
  *   store %y[:, :], %v                       %v = div %g, %s
  *                                            store %split3[:, :, :], %v
  *
- * A reshape and the index arithmetic of groups are quotients and remainders of the places along an
- * axis. Such a result and what its groups come to have different axes, so that each would be a
+ * A reshape and the index arithmetic of groups are quotients and remainders of the indices along an
+ * axis. Such a result and the reductions of its groups have different axes, so each would be a
  * launch of its own that reads the input again. The result is computed over the groups and the
  * places in a group instead, and stored through an alias of the tensor that has these axes; inputs
  * that are read by groups are read through such aliases, too. An axis is split where it holds whole

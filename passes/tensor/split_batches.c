@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* split_batches: computes products of batches over the axes that a reshape of the result has.
+/* split_batches: computes batched dots over the batch axes that a reshape of their result has.
  *
  *   in %q: tensor<f32[B * H, S, D]>              in %split2: tensor<f32[B, H, S, D]> alias %q
  *   %s = dot %q, %k : f32[B * H, S, L]           %s = dot %q, %k : f32[B, H, S, L]
@@ -7,13 +7,12 @@
  *   %v = gather %t[H * %b + %h, %i, %j]          … %t
  *   … %v
  *
- * Libraries have products of one axis of batches; what stands between two products, as the mask and
- * the softmax of attention do, has one axis for each thing that there are many of. Each reshape in
- * between is a gather, behind which passes see neither the product nor its axes, so that every
- * product would be a launch of its own. The product is computed again over the axes of the gather,
- * through the reshapes of its operands too, where nothing else needs it; inputs are read through
- * aliases of these axes. Requires the tensor level, dots, and inputs that are contiguous. Changes
- * no bits. */
+ * Library calls multiply with a single batch axis, while the ops between two dots, such as the mask
+ * and the softmax of attention, have separate axes for batches and heads. Each reshape in between
+ * is a gather, which hides the dot and its axes from other passes, so every dot would become a
+ * launch of its own. This pass rebuilds the dot over the axes of the gather, also through the
+ * reshapes of its operands, if nothing else needs it; inputs are read through aliases with these
+ * axes. Requires the tensor level, dots, and inputs that are contiguous. Changes no bits. */
 #include "passes/tensor/split_reads.h"
 
 #include "ir/op_axes.h"

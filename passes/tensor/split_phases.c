@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* split_phases: splits sums of products whose terms count where a congruence holds into phases.
+/* split_phases: splits sums of products whose terms are subject to a congruence (transposed
+ * convolutions) into phases.
  *
  *   y[p] = sum(r in R if (p + pad - r) % s == 0) (x[(p + pad - r) // s] else 0) * w[r]
  *
  *   z[f in s, i in L + T - 1] = sum(t in T) (x[i + t - (T-1)] else 0) * (w[f + s*(T-1-t)] else 0)
  *   y[p] = z[(p + pad) % s, (p + pad) // s] else 0          T = (R + s - 1) // s
  *
- * A transposed convolution asks of each output which inputs reach it, which a condition says.
- * Places with the same remainder, a phase, are reached by the same taps, so each phase is a
- * convolution with every s-th tap, without a condition. Phases are one axis of one result, as all
- * have T taps where w reads 0 behind its end. With a dilation d, as in r*d, and g the greatest
- * common divisor of d and s, only every g-th remainder is reached at all, and the taps of a phase
- * have the distance s/g. A sum may have several such conditions, each of a place and a tap of its
- * own: their phases are one axis, the last one's the fastest. Conditions that only exclude what is
- * outside of x are dropped; others stay conditions of a factor. Requires the tensor level and
- * simplify. Changes the order of the sum; a term that does not count may be 0 times a number of the
- * other factor. */
+ * In a transposed convolution, a congruence decides which inputs contribute to an output position.
+ * The output positions with the same remainder are called a phase; the same taps contribute to all
+ * of them, so each phase is a convolution with every s-th tap and without a condition. Phases are
+ * one axis of one result, as all have T taps where w reads 0 behind its end. With a dilation d, as
+ * in r*d, and g the greatest common divisor of d and s, only every g-th remainder is reached at
+ * all, and the taps of a phase have the distance s/g. A sum may have several such conditions, each
+ * of a place and a tap of its own: their phases are one axis, the last one's the fastest.
+ * Conditions that only exclude what is outside of x are dropped; others stay conditions of a
+ * factor. Requires the tensor level and simplify. Changes the order of the sum; a term that does
+ * not count may be 0 times a number of the other factor. */
 #include "passes/pass.h"
 #include "passes/tensor/congruence.h"
 #include "passes/tensor/reindex.h"

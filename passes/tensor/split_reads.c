@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads of inputs by groups of an axis, H * g + h, through aliases whose axes are the groups and
- * the places in a group: gathers of whole axes then, which gather_to_load makes loads of. */
+/* Lets gathers that read an axis by groups, H * g + h, read an alias of the input whose axes are
+ * the groups and the elements of a group. Such gathers iterate over whole axes, so gather_to_load
+ * turns them into loads. */
 #include "passes/tensor/split_reads.h"
 
 #include "ir/nominal_sizes.h"

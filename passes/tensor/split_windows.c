@@ -9,14 +9,14 @@
  *                  2 * %v + %j, %o]
  *   %y = max of %g over i, j
  *
- * A pooling window is a computed place of the convolution's result, so that all of the result would
- * go through memory. The convolution is computed over positions of windows and places in a window
- * instead. Places are batches of the product: `fuse` lets the launch that multiplies fold them
- * (passes/fuse/fuse_split_products.c), and only what is left of a window is stored. Applies to
- * windows that do not overlap, so that nothing is computed twice, of convolutions whose input
- * im2col_view has made a view, within the limits of TMA's descriptors, where nothing else reads the
- * convolution and there are windows enough for all multiprocessors. Requires the tensor level.
- * Reassociates the reduction of a window. */
+ * A pooling window reads the convolution's result at computed indices, so the whole result would go
+ * through memory. Instead, the convolution is computed over the windows and the positions inside of
+ * a window. The latter are batch axes of the dot: `fuse` lets the launch of the dot reduce them
+ * (passes/fuse/fuse_split_products.c), and only one result per window is stored. Applies to windows
+ * that do not overlap, so that nothing is computed twice, of convolutions whose input im2col_view
+ * has made a view, within the limits of TMA's descriptors, where nothing else reads the convolution
+ * and there are windows enough for all multiprocessors. Requires the tensor level. Reassociates the
+ * reduction of a window. */
 #include "ir/layout/matrix_instr.h"
 #include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sum_thin_dots: sums the terms of products that are too thin for tiles.
+/* sum_thin_dots: computes dots that are too thin for tiles as plain reductions.
  *
  *                                           %a' = expand %a axis=1, broadcast : f32[M, 1, K]
  *   %d = dot %a, %b : f32[M, 1]      →      %b' = permute %b, expand, broadcast : f32[M, 1, K]
  *                                           %p = mul %a', %b'
  *                                           %d = reduce %p fn=sum axis=2, squeeze
  *
- * A product with one row or one column reads each element of the other operand once, and one of
- * few terms takes less time than what it writes: such a product is limited by memory. A reduction
- * along K divides long rows among blocks, reads them in wide accesses and shares a launch with
- * what makes or takes it. A tile of a product would multiply by columns that do not exist, copy
- * rows of one element so that they are aligned, and leave the device to few blocks. Index
- * notation writes the same sum, which raise_to_dot leaves alone for the same reason. Does nothing
- * to products of what the source tiles by hand, and where the extents are not constant. Requires
- * the tensor level. Changes the association order of the sum. */
+ * A dot with one row or one column reads each element of the other operand once, and a dot with few
+ * terms takes less time than writing its result: both are limited by memory. A reduction along K
+ * divides long rows among blocks, reads them by wide accesses and shares a launch with its
+ * producers and consumers. A dot's tile would multiply padding columns, copy rows of one element
+ * for alignment, and occupy few blocks. Index notation writes the same sum, which raise_to_dot
+ * leaves alone for the same reason. Does nothing to products of what the source tiles by hand, and
+ * where the extents are not constant. Requires the tensor level. Changes the association order of
+ * the sum. */
 #include "ir/build.h"
 #include "ir/op_axes.h"
 #include "passes/pass.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unroll_places: computes what is made of pairs once for all places of a short axis.
+/* unroll_places: unrolls a short axis (coordinates, colours, complex parts) into separate values,
+ * so that a value that is computed per pair is computed once for all indices of that axis.
  *
  *   %d = sub %a, %b : f32[N, N, 3]            %d0 = sub %a0, %b0 : f32[N, N]     … %d1, %d2
  *   %q = mul %d, %d                           %q0 = mul %d0, %d0                 … %r2

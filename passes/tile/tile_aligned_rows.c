@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that begin anywhere in memory: tiles that begin before them are accessed 16 bytes at a time.
- */
+/* Rows that begin at unaligned addresses: the tile begins before its row, at an aligned address, so
+ * that it can be accessed in vectors of 16 bytes. */
 #include "ir/op_axes.h"
 #include "passes/analysis/access_width.h"
 #include "passes/tile/tile_steps.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warp groups, blocks and steps of dot chains: two dots in a loop, the second of which multiplies
- * what is computed from the first one's result (attention). The work on scores overlaps with the
- * dots of other warp groups: those of the same block, which share what is loaded, or those of other
- * blocks of the multiprocessor, which never wait for one another.
+/* Chooses warp groups, blocks and tile sizes of dot chains: two dots in a loop, the second of which
+ * multiplies values computed from the first one's result (attention). The elementwise work between
+ * the dots overlaps with the dots of other warp groups: of the same block, which share the loaded
+ * operands, or of other blocks of the multiprocessor, which never wait for each other.
  *
  * The cost (passes/analysis/cost_model.h): each block is a chain of dependent steps, of which a
  * multiprocessor has several (streams); they share its issue slots, the bytes from L2, and memory.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products with batches in a `parallel` of the source: one matrix after the other, each stored by
- * itself, or put together where something else than a store reads the product.
+/* Batched dots in a `parallel` of the source: a loop computes one matrix after the other and stores
+ * each, or assembles them if something other than a store reads the dot.
  *
  *   %d = dot %a, %b : f32[4, %m, 8]     →     for %h: 4 {
  *   store %y[:, %m, :], %d                      %e = dot %a[%h], %b[%h] : f32[%m, 8]

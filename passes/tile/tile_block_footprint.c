@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tiles of a `parallel` of the source need with the steps that it has: bytes of shared
- * memory for the operands of products, bytes of registers for accumulators. Loops of the block run
- * one after another, so that each counts by itself, and the block needs what the largest does. */
+/* Computes what the tiles of a `parallel` of the source need with given tile sizes: bytes of shared
+ * memory for the operands of dots, and bytes of registers for accumulators. The loops of a block
+ * run one after another, so the block needs as much as its largest loop. */
 #include "passes/tile/tile_hand_tiled.h"
 
 #include "support/int_math.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Split-K within a cluster: the blocks that have the shares of one tile of a product run together,
- * and send one another what they come to. Each adds, in the shares' order, a part of the tile that
- * is its own, and does with it what the group does with the product: no second launch, and no way
- * through memory.
+/* Split-K within a cluster: the blocks that compute the slices of one tile of a dot form a cluster
+ * and exchange their partial results through shared memory. Each block adds up, in the order of the
+ * slices, its own part of the tile, and executes the epilogue for that part. This needs no second
+ * launch, and no partial results in global memory.
  *
  *   launch dims=[M, N, 4] steps=[64, 128, 0] cluster=4 { (%m, %n, %c)
  *     %sum = for %k of share %c … dot …

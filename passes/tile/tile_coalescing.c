@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Coalescing, as far as tiles decide it: along an axis whose elements lie side by side in memory a
- * tile should be a run of some length, or each access of a warp moves sectors of which it uses
- * little (NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"). A transpose
- * has two such axes. */
+/* Chooses minimum tile sizes for coalesced accesses: along an axis that is contiguous in memory, a
+ * tile should have a contiguous run of some length; otherwise each access of a warp moves sectors
+ * of which it uses only a small part (NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to
+ * Global Memory"). A transpose has two such axes. */
 #include "ir/nominal_sizes.h"
 #include "passes/analysis/index_bounds.h"
 #include "passes/tile/tile_steps.h"

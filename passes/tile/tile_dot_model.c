@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Describes a product to the cost model (analysis/dot_cost.h), and the model's choice to users. */
+/* Describes a dot to the cost model (analysis/dot_cost.h), and phrases the reason of the model's
+ * choice for `explain`. */
 #include "passes/tile/tile_steps.h"
 #include "ir/nominal_sizes.h"
 #include "support/int_math.h"

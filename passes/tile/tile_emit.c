@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The group again, over ranges. Values are emitted on demand, from the stores backwards, into
- * frames. A value without a loop's axis belongs to the frame outside, before the loop; one that the
- * source computes outside of a region belongs before the op with that region. */
+/* Emits a fusion group over ranges instead of whole axes. Values are emitted on demand, beginning
+ * at the stores, into frames (a frame is the body of the launch or of a loop). A value that does
+ * not have the axis of a loop is emitted into the frame outside of it, before the loop; a value
+ * that the source computes outside of a region is emitted before the op with that region. */
 #include "passes/tile/tile_emit.h"
 #include "passes/tile/tile_steps.h"
 

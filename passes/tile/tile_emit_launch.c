@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops that hold an emitted group: a launch with the grid and the attributes of the plan, or, in
- * a kernel's own `parallel`, loops over the axes that a grid would have. */
+/* Builds the op around an emitted group: a launch with the grid and the attributes of the plan, or,
+ * inside of a `parallel` of the source, loops over the axes that a grid would have. */
 #include "passes/tile/tile_emit.h"
 
 static void set_launch(const TileEmitter *e, Op *launch)

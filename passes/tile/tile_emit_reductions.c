@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions and products of matrices over ranges. A loop over the reduced axis carries the result
- * of its steps so far. */
+/* Emits reductions and dots over ranges: a loop over the reduced axis carries the partial
+ * result. */
 #include "passes/tile/tile_emit.h"
 
 #include "passes/analysis/reduce_identity.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops and choices of the source over whole arrays, again over ranges: each region is emitted into
- * the same op over tiles, its effects in their order, its values where they are needed. */
+/* Emits loops and conditionals of the source over ranges: the region becomes a region of the same
+ * op over tiles, with its effects in their order and its values where they are needed. */
 #include "passes/tile/tile_emit.h"
 
 /* What an op with regions hands out here. A value along an axis that a loop walks is handed out by

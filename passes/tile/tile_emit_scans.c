@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folds by functions of the program, and scans. Of both, a block may have only a part: then the
- * results of all parts are combined by the same function. A loop over the axis carries the result
- * of its steps so far. */
+/* Emits scans and folds by functions of the program. A loop over the axis carries the partial
+ * result. If a block processes only a slice of the axis, the same function combines the results of
+ * all slices. */
 #include "passes/tile/tile_emit.h"
 
 #include "passes/analysis/reduce_identity.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products without a matrix unit: fused multiply-adds of a GPU's threads, or of a CPU's vectors. */
+/* Chooses the tiles of dots without a matrix instruction: fused multiply-adds of the threads of a
+ * GPU, or of the vectors of a CPU. */
 #include "ir/build.h"
 #include "ir/nominal_sizes.h"
 #include "passes/analysis/cost_model.h"

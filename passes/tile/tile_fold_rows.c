@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a block that only folds them: several rows with shorter steps, or one with longer steps.
- * A block begins, waits for its first loads and combines what its threads have, whatever its rows
- * are, so that fewer blocks with more steps each take less where rows are short; the cost of blocks
- * decides (passes/analysis/block_cost.h). */
+/* Chooses how many rows a block reduces: several rows with shorter steps, or one row with longer
+ * steps. Starting a block, waiting for its first loads and combining the partial results of its
+ * threads cost the same for any number of rows, so fewer blocks with more rows are faster if rows
+ * are short. The cost model of blocks decides (passes/analysis/block_cost.h). */
 #include "passes/analysis/block_cost.h"
 #include "passes/tile/tile_steps.h"
 

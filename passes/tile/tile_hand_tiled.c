@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps of a `parallel` of the source: what it says, the user's lines, or less where a block cannot
- * hold that much. */
+/* Chooses the tile sizes of a `parallel` of the source: those of the source or of the user's
+ * schedule entries, or smaller ones if a block cannot hold so much. */
 #include "passes/tile/tile_hand_tiled.h"
 
 #include "support/int_math.h"

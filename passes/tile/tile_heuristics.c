@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which step each axis gets. Everything here ends in a schedule line: what the user wrote, else
- * what is derived from the target's facts and what is known of the sizes, with the reason. */
+/* Chooses the tile size or step of each axis. Each choice is recorded as a schedule entry: the
+ * user-specified value, or one that is derived from the facts about the target and the sizes, with
+ * its reason. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unit that multiplies: which of the target's takes a product of these types and tiles. */
+/* Chooses the matrix instruction for a dot of given element types and tile sizes. */
 #include "passes/tile/tile_steps.h"
 
 #include "ir/ir_errors.h"

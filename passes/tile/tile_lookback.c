@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long scans that few blocks would walk alone, in one pass: each element is read once.
+/* Single-pass scans by decoupled look-back, for long scans of few rows: each element is read once.
  *
  *   store %y[:], scan %x fn=sum   →   launch dims=[tiles] {           ; after one that clears
  *                                       %t = scatter %ticket[0], 1 fn=add
@@ -8,14 +8,15 @@
  *                                         %b = reduce (spin_load %sums[…up to %t])
  *                                         store %y[%n], %b + scan %x[%n] } }
  *
- * Tiles are taken in the order in which blocks begin, so that what a block waits for is on its way.
- * GROUP tiles look at each other's totals. Word s has the total of tile s - 1, but the first of
- * each group has what all tiles before it come to, which the last tile of the group before leaves
- * there. So which values are combined, and in which order, follows from the sizes alone: the same
- * bits on every run. Only one tile in GROUP waits for one that waits itself.
+ * Tiles are numbered in the order in which blocks begin, so every tile that a block waits for is
+ * already being processed. The tiles of a group (GROUP of them) read each other's totals. Word s
+ * has the total of tile s - 1; the first word of a group has the total of all tiles before the
+ * group, which the last tile of the preceding group stores there. Which values are combined in
+ * which order depends on the sizes alone, so the result has the same bits on every run. Only one
+ * tile in GROUP waits for a tile that itself waits.
  *
- * A tile is in registers from the first access to the last. Full ones need no guards; the one that
- * is not full is walked in small steps, twice. */
+ * A tile stays in registers between its load and its store. Full tiles need no guards; the partial
+ * tile is processed in small steps and read twice. */
 #include "passes/tile/tile_emit.h"
 #include "support/int_math.h"
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole axes of products in a `parallel` of the source, rounded up to what the matrix instruction
- * multiplies at a time: heads of 40 or 72 elements. Such an axis becomes a range of the grid that
- * one tile holds and that ends within it. All that the ranges of ragged axes have holds for it: the
- * copy engine and guarded loads fill the rest of the tile with zeros, `bounds` masks operands that
- * are computed, and stores write none of it.
+/* Pads whole axes of dots in a `parallel` of the source to a multiple of the matrix instruction's
+ * shape, such as attention heads of 40 or 72 elements. The axis becomes a range of the grid that
+ * one tile holds and that ends inside of it. Everything then works as for other ragged axes: TMA
+ * and guarded loads fill the rest of the tile with zeros, `bounds` masks computed operands, and
+ * stores skip the padding.
  *
  *   parallel dims=[S] steps=[128] {            parallel dims=[40, S] steps=[48, 128] {
  *     (%s: range)                                (%d: range, %s: range)
  *     %0 = load %q[%s, :] : bf16[%s, 40]    →    %0 = load %q[%s, %d] : bf16[%s, %d]
  *
- * Without it, 40 elements are multiplied one by one. An axis that an op splits or joins stays as it
- * is. Changes no bits but those of sums that another instruction adds up. */
+ * Without padding, a dot over 40 elements could not use matrix instructions. An axis that an op
+ * splits or concatenates stays as it is. Changes no bits but those of sums that another instruction
+ * adds up. */
 #include "passes/tile/tile_steps.h"
 
 enum { MAX_PADDED = 4 }; /* axes of a `parallel` */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the registers of a memory-bound group allow: the elements of a row that a thread holds, and
- * the blocks of a multiprocessor. */
+/* Computes what the register file allows a memory-bound group: the elements of a row that a thread
+ * keeps, and the blocks per multiprocessor. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 

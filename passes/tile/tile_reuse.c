@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folds whose terms are made of arrays that each lack an axis of the terms: forces between pairs of
- * bodies, least distances, sums of |a[i, k] - b[j, k]|, products with other operations than * and
- * +. What is read comes from caches, and how often decides: a tile has several elements along each
- * axis that some array lacks, so that what a thread has loaded meets several others in its
- * registers. Tiles of neighbours in memory (tile_coalescing.c) would be a single row of such a
- * term, for each of which all of the other array is read again. */
+/* Chooses tiles for reductions whose terms combine arrays that each lack an axis of the terms:
+ * forces between pairs of bodies, minimum distances, sums of |a[i, k] - b[j, k]|, matrix products
+ * with operations other than * and +. The number of loads from the caches decides their time, so a
+ * tile has several elements along each axis that some array lacks, and a thread combines each
+ * loaded element with several others in registers. Coalescing alone (tile_coalescing.c) would
+ * choose tiles of a single row, for each of which the other array is read again. */
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/row_column_sweep.h"
 #include "passes/tile/tile_steps.h"

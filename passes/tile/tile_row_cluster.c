@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that a cluster of blocks holds together (PTX ISA, "Cooperative thread arrays in a cluster"):
- * each has a part of the row in its registers, and they communicate through each other's shared
- * memory for what the row is reduced to. The row is read once. */
+/* Rows that a cluster of blocks keeps resident together (PTX ISA, "Cooperative thread arrays in a
+ * cluster"): each block has a part of the row in its registers, and the blocks exchange partial
+ * reductions through shared memory. The row is read from global memory once. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
@@ -162,12 +162,12 @@ int64_t tile_cluster_capacity(Func *func, const Op *group, const TilePlan *plan,
     return blocks * CLUSTER_ELEMENTS / elements / given;
 }
 
-/* A row that one block does not hold well is split into parts of this many bytes: of smaller
- * ones what a block costs in addition to them (it begins, and waits twice) is too much, of larger
- * ones a multiprocessor holds too few blocks that continue while others wait
- * (docs/lab/memory_bound.md). A block that loads more than the row holds less of it well. Of
- * columns what blocks send one another grows with the cluster: parts are as large as a block
- * holds. */
+/* The number of blocks for a row that one block cannot keep efficiently. The row is split into
+ * parts of PART_BYTES: with smaller parts the fixed cost of a block (its start and two barriers) is
+ * too high, with larger parts a multiprocessor holds too few blocks that continue while others wait
+ * (docs/lab/memory_bound.md). A block that also loads other data can keep less of the row. For
+ * columns, the data that blocks exchange grows with the cluster, so parts are as large as a block
+ * can keep. */
 static int64_t derived_blocks(const Func *func, const Op *group, const TilePlan *plan,
                               int64_t elements)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops whose steps mix elements, through intermediates in memory: a launch that walks all of it.
- * An axis along which nothing is mixed by any group inside is the launch's grid, each block walking
- * the loop for elements of its own; where there is none, one block does, and a warning says so of
- * large arrays.
+/* Loops with a cross-element dependence, whose steps exchange values through intermediates in
+ * memory: one launch executes the whole loop. An axis along which no group inside has such a
+ * dependence becomes the grid, and each block runs the loop for its own elements. If there is no
+ * such axis, a single block runs the loop, and a warning reports it for large arrays.
  *
  *   parallel dims=[] {                         launch dims=[M] steps=[1] {
  *     for %j {                                   (%m: range)
  *       parallel dims=[] { … over [M, N] }   →   for %j { for %n { … over [%m, %n] } } }
- *     } }
- */
+ *     } } */
 #include "ir/ir_errors.h"
 #include "ir/nominal_sizes.h"
 #include "passes/analysis/index_bounds.h"

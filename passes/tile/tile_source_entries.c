@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a user's schedule entries say of a launch that the source tiles by itself, in addition to
- * its steps: the tiler of derived launches decides the same for those (tile_emit_launch.c). */
+/* Applies user-specified schedule entries other than tile sizes to a launch that the source tiles
+ * itself; tile_emit_launch.c does the same for derived launches. */
 #include "passes/tile/tile_hand_tiled.h"
 
 /* Entries that are a number of the launch: the attribute has it from 2 on. */

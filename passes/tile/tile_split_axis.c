@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long reductions and scans that few blocks would walk alone: the axis is shared out.
+/* Splits the axis of long reductions and scans of few rows across blocks; a second launch combines
+ * the partial results.
  *
  *   store %y[:], reduce %x fn=sum axis=0    →    launch dims=[128] { (%c: i64)
  *                                                  store %part[%c], the sum of share %c }
  *                                                parallel { store %y[:], reduce %part }
  *
- * What is left of a group of reductions is a group like any other, tiled as it suits it. Shares are
- * multiples of the step, the same whatever the device does: the same bits on every run. Rows that
- * are stored along the axis (row_column_sweep.h) are stored on the way.
- * A scan's second launch has the shares again, each beginning with what those before it (of a
- * reverse scan: behind it) come to. On GPUs scans of lines go in one pass where they can
+ * The second launch is a group like any other and is tiled independently. Slices are multiples of
+ * the step and do not depend on the device's schedule, so the result has the same bits on every
+ * run. Rows that are stored along the axis (row_column_sweep.h) are stored by the first launch. The
+ * second launch of a scan has the same slices, each starting from the total of those before it (for
+ * a reverse scan, behind it). On GPUs, scans use a single pass instead if possible
  * (tile_lookback.c). */
 #include "passes/tile/tile_emit.h"
 #include "support/int_math.h"

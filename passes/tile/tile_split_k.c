@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Split-K where no cost model of a whole product decides: slices of k for as many blocks as there
- * are multiprocessors, and no more of them than pay for the launch that adds their results. */
+/* Chooses the number of split-K slices where the cost model of dots does not apply: as many blocks
+ * as there are multiprocessors, but no more slices than pay for the launch that adds their
+ * results. */
 #include "ir/build.h"
 #include "ir/nominal_sizes.h"
 #include "passes/analysis/cost_model.h"

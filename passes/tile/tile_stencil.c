@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows that no product is found in: small ones are written out; in stencils whose taps have
- * weights, as a depthwise convolution has, a thread takes a run of places, whose windows overlap.
+/* Windows that are not matrix products: small ones are unrolled. In stencils with weighted taps,
+ * such as depthwise convolutions, a thread computes a run of output positions, whose windows
+ * overlap.
  *
  *   y[h, v, c] = sum(r, s) x[h + r, v + s, c] * w[r, s, c]
  *
- * Lanes lie along c, neighbours in memory; a thread's registers along v, so that for each r it
- * reads as many elements of x as its windows cover together, once, and each weight once for all of
- * them. The taps along v are written out, where their number is known: what two places read of one
- * element is then one load. Where channels come first, lanes lie along the places that are
- * neighbours in memory, and the run along other places, if windows have these: of a filter of a
- * signal a thread has several elements next to each other, and each weight once for them. */
+ * Lanes are distributed along c, which is contiguous in memory, and the registers of a thread along
+ * v. For each r, a thread then reads every element of x that its windows cover once, and each
+ * weight once for all of them. Taps along v are unrolled if their number is known, so that two
+ * positions share the load of an element. If channels come first, lanes are distributed along the
+ * contiguous positions, and the run is along another axis of positions, if windows have one. For a
+ * filter of a one-dimensional signal, a thread has several adjacent elements and reads each weight
+ * once for them. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 

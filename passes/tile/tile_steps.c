@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps, warps and blocks that a user gives, checked, or those that are derived. */
+/* Records tile sizes, warps and occupancy: the user-specified value after checking it, or the
+ * derived one. */
 #include "passes/tile/tile_steps.h"
 
 #include "ir/ir_errors.h"

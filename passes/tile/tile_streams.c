@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks that compute elements from elements, as activations and residuals do. Small blocks load
- * while others compute and store. On an H200 a block of 4 KB of each tensor and of two warps takes
- * 3 to 19 % less time than one of 4096 elements and eight warps; with 2 KB, the device starts
- * blocks too slowly (docs/lab/memory_bound.md). */
+/* Chooses the blocks of purely elementwise groups, such as activations and residuals. With small
+ * blocks, some load while others compute and store. On an H200 a block of 4 KB of each tensor and
+ * of two warps takes 3 to 19 % less time than one of 4096 elements and eight warps; with 2 KB, the
+ * device starts blocks too slowly (docs/lab/memory_bound.md). */
 #include "ir/memo.h"
 #include "ir/nominal_sizes.h"
 #include "passes/analysis/access_width.h"

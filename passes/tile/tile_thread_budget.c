@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an element of a memory-bound group weighs: how many of them a thread may hold, by what is
- * kept of each, loaded with it and done with it. */
+/* Computes how many elements of a memory-bound group a thread may process at once, from the
+ * registers that stay live per element, the loads and the instructions per element. */
 #include "passes/tile/tile_steps.h"
 
 #include "ir/memo.h"

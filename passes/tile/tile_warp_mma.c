@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the tiles and warps of a dot that single warps multiply (`mma`). A thread has registers
- * for its part of the result, for fragments of both operands, and, where threads load a step's
- * operands while they multiply those of the one before it, for what they have loaded: warps share
- * that until it fits, then steps are less deep. */
+/* Chooses the tiles and warps of a dot by warp-level matrix instructions (`mma`). A thread needs
+ * registers for its part of the result, for fragments of both operands, and for prefetched operands
+ * if the threads load the operands of the next k step during the current one. The number of warps
+ * is increased until that fits; after that, k steps become shorter. */
 #include "passes/tile/tile_steps.h"
 
 #include "passes/analysis/access_width.h"

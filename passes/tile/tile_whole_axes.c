@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores of whole axes in a `parallel` of the source. The extent of a tile is known when compiling,
- * so an axis of unknown extent is walked by a loop, if its elements do not depend on each other.
+/* Stores along whole axes in a `parallel` of the source. The extent of a tile must be known at
+ * compile time, so a loop iterates over an axis of unknown extent, if its elements do not depend on
+ * each other.
  *
  *   %0 = load %x[%i, :] : f32[%i, N]     →     for %n: N by auto {
  *   %1 = mul %0, %0                              %0 = load %x[%i, %n] : f32[%i, %n]
  *   store %y[%i, :], %1                          %1 = mul %0, %0
  *                                                store %y[%i, %n], %1 }
  *
- * What sums up along the axis, or comes from a loop, stays: its extent must be known. */
+ * A value that is reduced along the axis, or comes from a loop, is left alone: its extent must be
+ * known. */
 #include "passes/tile/tile.h"
 
 typedef struct AxisWalk {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds hints by trying: the changes that the findings of a report call for (explain_hints.c), and
- * of the schedule the values that the tuner would try for these keys, are compiled, and the model
- * says what they gain.
+/* Finds hints by trial: it compiles the changes that the findings of a report call for
+ * (explain_hints.c), and for schedule keys the values that the tuner would try, and asks the cost
+ * model what each gains.
  *
- * First each is ranked by a brief report, as the tuner does. The best of each kind are then
- * compiled down to the registers of the assembler, so that `explain` says the same of them once
- * somebody follows the hint. How much is tried depends on the program alone and not on a clock, so
- * that the same program has the same hints on every machine. */
+ * First all candidates are ranked by a brief report, as in the tuner. The best of each kind are
+ * then compiled completely, including the assembler's register allocation, so that `explain`
+ * reports the same figures after the user has followed the hint. The amount of work depends on the
+ * program alone and not on a clock, so a program has the same hints on every machine. */
 #include "runtime/api/api_hints.h"
 #include "runtime/api/attempt.h"
 

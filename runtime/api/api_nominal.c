@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a report says where sizes are not given: the vector that prices took for them
- * (ir/nominal_sizes.h), and the fact about one of them by which the compiler would decide otherwise
- * to most effect.
+/* The part of a report about sizes that are not given: the nominal sizes that the cost models
+ * assumed (ir/nominal_sizes.h), and the fact about one size that would change the compiler's
+ * decisions to the greatest effect.
  *
- * The kernel is compiled again with a bound, or a multiple, of one size at a time. Both plans are
- * then asked for their time at the same sizes, for which the fact holds. How much is tried depends
- * on the program alone, as with hints. */
+ * The kernel is compiled again with a bound or a divisor of one size at a time. Both plans are then
+ * compared at sizes for which the fact holds. The amount of work depends on the program alone, as
+ * for hints. */
 #include "runtime/api/api_hints.h"
 
 #include "ir/build.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Compiles a kernel once more with a changed option and asks the cost model how long it would take.
+ * The hints of `explain` and the facts that would change a plan are found this way. Diagnostics and
+ * memory of an attempt are dropped. */
 #include "runtime/api/attempt.h"
 
 #include "codegen/plan/plan_builder.h"

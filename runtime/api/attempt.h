@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel compiled again with a change, to ask the model what it gains: for the hints of a report,
- * and for the facts that would change its plan. Memory, and what is said of it, are dropped. */
+/* Compiles a kernel with one change and asks the cost model what the change gains: for the hints of
+ * a report, and for the facts that would change its plan. Diagnostics and memory of an attempt are
+ * dropped. */
 #ifndef TESSERA_RUNTIME_API_ATTEMPT_H
 #define TESSERA_RUNTIME_API_ATTEMPT_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts the floating-point operations of a kernel's dots as written, two for each multiply-add,
  * over whole extents. A loop that ends where a range of the grid ends (a causal mask) counts only
- * the iterations that it executes; parts of an axis that data choose count as equally long. */
+ * the iterations that it executes; slices of an axis whose bounds depend on data are assumed to be
+ * equally long. */
 #include "runtime/compile/compilation.h"
 
 #include "ir/build.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What machine code assumes of its arguments, in words. */
+/* Phrases what machine code assumes about its arguments: divisors and bounds of sizes, strides,
+ * alignment. */
 #include "runtime/compile/compilation.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds what of a launch may take less time, and notes it. Where a change of the source or of sizes
- * is meant, which can be made by machine, it is proposed: whoever has the compiler makes it and
- * keeps it as a hint if the model expects less time (runtime/api/api_hints.c). */
+/* Finds properties of a launch that cost time. If a finding calls for a change of the source or of
+ * sizes that can be made mechanically, the change is proposed; runtime/api/api_hints.c tries it and
+ * keeps it as a hint if the cost model expects less time. */
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/build.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which entries of the schedule may mend a finding, and how a hint is written. */
+/* Maps each finding to the schedule entries that may remedy it, and phrases hints. */
 #include "runtime/explain/explain_hints.h"
 
 #include "runtime/explain/explain_words.h"

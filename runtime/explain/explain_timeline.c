@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes the ops of the pipelined loops of all roles step by step, each op as long as the rates
- * of the reference device say, and notes when what happens. An mbarrier's phase of a step completes
- * when all arrivals of that step have come; a role that waits for one that has not stops, and the
- * others continue. The warp groups of a consumer are simulated one by one: they share the matrix
- * unit and the lanes, and each has its part of the tile.
+/* Simulates the ops of the pipelined loops of all roles step by step, with durations from the rates
+ * of the card, and records when each begins and ends. The phase of an mbarrier completes when all
+ * of its arrivals have happened; a role that waits for it stops until then, and the others
+ * continue. The warp groups of a consumer are simulated separately: they share the matrix unit and
+ * the lanes, and each has its part of the tile.
  *
- * The rates alone leave out what units add to one another's work, which the model that predicts the
- * launch's time knows. All that keeps a unit busy is therefore stretched until a step takes in the
- * steady state what that model expects; latencies are stretched where they alone take longer. */
+ * The rates alone do not include the interference between units, which the model that predicts the
+ * launch's time does. Therefore all durations are stretched until a step takes as long in the
+ * steady state as that model predicts; latencies are stretched only if they alone determine the
+ * step. */
 #include "runtime/explain/explain_timeline.h"
 
 #include "ir/build.h"

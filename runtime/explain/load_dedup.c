@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hash sets of what a block has loaded in the current iteration. LLVM merges a warp's loads of
- * equal addresses and guards, so the report must count them once. Loads that overlap, as the
- * windows of a pooling do, find in the first-level cache what another has brought. */
+ * equal addresses and guards, so the report must count them once. Overlapping loads, such as those
+ * of pooling windows, hit L1 if an earlier one fetched the line. */
 #include "runtime/explain/load_dedup.h"
 
 #include "ir/build.h"

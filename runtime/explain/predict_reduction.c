@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predicts blocks that load, reduce and store (passes/analysis/block_cost.h), by what a launch's
- * ops and accesses come to. */
+/* Predicts the time of launches whose blocks load, reduce and store: it adds up the ops and
+ * accesses of the launch for the cost model of blocks (passes/analysis/block_cost.h). */
 #include "runtime/explain/explain_occupancy.h"
 
 #include "ir/build.h"

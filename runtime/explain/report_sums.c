@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What whoever compares schedules asks of a report: a brief one, the time of all launches, and
- * whether they fit the device. */
+/* Brief reports for comparing schedules: the predicted time of all launches, and whether they fit
+ * the device. */
 #include "runtime/explain/explain_report.h"
 
 #include "ir/build.h"
