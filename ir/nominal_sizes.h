@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nominal vector: one number for each size of which only facts are known. Prices, and nothing
- * else, use it: what code may do follows from the facts (ir/poly.h).
+/* Nominal sizes: one number for each size of which only facts are known. Only cost estimates use
+ * them; what code may assume follows from the facts (ir/poly.h).
  *
- * A size that facts bound counts as its maximum, so that a size that is known, which is a bound as
- * well, is not affected. One that no fact bounds is so large that its tensors keep a device busy,
- * by the place that it has in them: */
+ * A size with a bound counts as its maximum; a known size is bounded by itself. A size without a
+ * bound gets a number that is large enough for its tensors to keep a device busy, depending on its
+ * position in their shapes: */
 #ifndef TESSERA_IR_NOMINAL_SIZES_H
 #define TESSERA_IR_NOMINAL_SIZES_H
 
@@ -17,14 +17,14 @@ enum {
     NOMINAL_ELEMENTS = 1 << 22, /* of a size's largest tensor; else the size is more: vectors */
 };
 
-/* Chooses DimVar.nominal of all sizes that no fact bounds, once the facts are known. Facts hold
- * for the vector, too: multiples, minima, sizes that others define, bounds of sums of sizes. */
+/* Chooses DimVar.nominal of all sizes that no fact bounds, once the facts are known. The nominal
+ * sizes satisfy the facts: multiples, minima, sizes that others define, bounds of sums of sizes. */
 void nominal_sizes_choose(Func *func);
 
-/* What prices take an extent for: its maximum (poly_most) where that is known, else its value for
- * the nominal vector. Never negative. A range is what its steps or its axis are. */
+/* The extent that cost estimates assume: its maximum (poly_most) if that is known, otherwise its
+ * value for the nominal sizes. Never negative. A range counts as its step or its axis. */
 int64_t poly_nominal(Dim poly);
-/* Does its price depend on a size that no fact bounds? */
+/* True if the estimated extent depends on a size that no fact bounds. */
 bool poly_is_nominal(Dim poly);
 
 #endif

@@ -33,7 +33,7 @@ typedef struct DimVar {
     Dim of;           /* by > 0: the size is of // by, rounded down, of sizes before it */
     int64_t by;
     bool unnamed; /* a quotient that the source has no name for */
-    int64_t nominal; /* what prices take it for, where no fact bounds it; 0: not chosen yet */
+    int64_t nominal; /* assumed by cost estimates if no fact bounds the size; 0: not chosen yet */
     /* DIM_RANGE */
     Dim axis_extent;  /* the extent that this is a part of: M, N, K */
     int64_t capacity; /* most elements it holds: the step; 0: not yet chosen (`by auto`) */

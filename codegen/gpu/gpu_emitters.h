@@ -56,10 +56,11 @@ bool gpu_is_division(const Op *op);
 /* gpu_divide.c: a / d of f32, n of them (a NULL: none), where a way without a branch for each is
  * known; else false, and nothing is emitted. */
 typedef enum GpuDivide {
-    DIVIDE_CHECKED,   /* looks at them for whether the short way is exact */
-    DIVIDE_ROUNDED,   /* the same for what is only rounded to bf16: a shorter way */
-    DIVIDE_UNCHECKED, /* that way alone: says whether it was good */
-    DIVIDE_REPEATED,  /* ROUNDED, of what was divided so before */
+    DIVIDE_CHECKED,   /* checks the operands for whether the short form is exact */
+    DIVIDE_ROUNDED,   /* the same for quotients that are only rounded to bf16, which a shorter
+                         form computes */
+    DIVIDE_UNCHECKED, /* only that shorter form; returns whether it was exact */
+    DIVIDE_REPEATED,  /* ROUNDED, for elements that the unchecked form has divided before */
     DIVIDE_MODERATE,  /* the short way: it is */
     DIVIDE_ZEROS,     /* it is but for dividends of zero */
     DIVIDE_ANY,       /* the long way, for whatever there is */

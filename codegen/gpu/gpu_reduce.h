@@ -33,7 +33,7 @@ int gpu_reduce_target(const Reducer *red, int r);
 /* Combines the registers of a thread, then those of the lanes of a warp, along the axis. */
 void gpu_reduce_registers(Reducer *red);
 void gpu_reduce_lanes(Reducer *red);
-/* Is r the register that stands for its result? */
+/* True if r is the canonical register among the replicas of its result. */
 bool gpu_reduce_is_canonical(const Reducer *red, int r);
 
 /* gpu_reduce_pairs.c: the operand's words of two elements, if they are compared as they were

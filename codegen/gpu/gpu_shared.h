@@ -14,7 +14,8 @@ typedef struct SharedTile {
     int most; /* elements of an access; 0: as many as fit */
     DType dtype;
     bool packed;          /* two elements a byte; columns count elements */
-    LLVMValueRef *recomputed; /* what threads add, where it is made anew; NULL: where it is known */
+    LLVMValueRef *recomputed; /* the thread part of the address, if it is recomputed at each use;
+                                 NULL: it is live */
 } SharedTile;
 /* A coordinate in it: a part known at run time, which may set `bits`, and a constant part that
  * shares no bits with it. */

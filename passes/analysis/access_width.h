@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many elements a load or store may take at once, by what is known of the memory. */
+/* How many elements one vector access may move, from the known divisors of extents and begins. */
 #ifndef TESSERA_PASSES_ANALYSIS_ACCESS_WIDTH_H
 #define TESSERA_PASSES_ANALYSIS_ACCESS_WIDTH_H
 

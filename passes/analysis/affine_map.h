@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Index maps of computations (computations.h): sums of axes times size expressions. An axis is an
- * identity: two axes are the same exactly if their pointers are. What a division makes of a map is
- * an axis of its own, so that a map is always a base and terms: a reshape of `j` reads at the axes
- * `j // D` and `j % D`, and their sum D * (j // D) + j % D is `j` again. */
+ * identity: two axes are the same exactly if their pointers are. The quotient or remainder of a map
+ * is an axis of its own, so that a map is always a base plus terms: a reshape of `j` reads at the
+ * axes `j // D` and `j % D`, and their sum D * (j // D) + j % D is `j` again. */
 #ifndef TESSERA_PASSES_ANALYSIS_AFFINE_MAP_H
 #define TESSERA_PASSES_ANALYSIS_AFFINE_MAP_H
 

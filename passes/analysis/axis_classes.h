@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Iteration axes of a group of whole-tensor statements: which axes of which values walk together.
- * Elementwise ops tie their operands' axes to the result's; a broadcast ties what it does not
- * stretch; a product ties rows, columns and the inner axis. A class of tied axes is one loop. */
+/* The iteration axes of a group of whole-tensor statements: which axes of which values iterate
+ * together. Elementwise ops tie their operands' axes to the result's; a broadcast ties what it does
+ * not stretch; a dot ties m, n and k. A class of tied axes is one loop. */
 #ifndef TESSERA_PASSES_ANALYSIS_AXIS_CLASSES_H
 #define TESSERA_PASSES_ANALYSIS_AXIS_CLASSES_H
 

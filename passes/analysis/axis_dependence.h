@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Along which axes an array of the tensor stage changes, as bits. */
+/* Along which axes the elements of an array of the tensor level differ, one bit per axis. */
 #ifndef TESSERA_PASSES_ANALYSIS_AXIS_DEPENDENCE_H
 #define TESSERA_PASSES_ANALYSIS_AXIS_DEPENDENCE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bank conflicts, counted: shared memory has 32 banks of 4 bytes, and serves 128 bytes at a
- * time. */
+/* Counts bank conflicts. Shared memory has 32 banks of 4 bytes and delivers 128 bytes per
+ * wavefront. */
 #ifndef TESSERA_PASSES_ANALYSIS_BANK_CONFLICTS_H
 #define TESSERA_PASSES_ANALYSIS_BANK_CONFLICTS_H
 
@@ -18,14 +18,15 @@ typedef struct SharedTile {
 int64_t an_shared_offset(const SharedTile *tile, const int32_t *coords);
 /* How many elements a thread moves at once: contiguous in registers and within 16 aligned bytes. */
 int an_shared_vector(const SharedTile *tile, const Layout *layout);
-/* Turns that the memory takes for one warp to move all of its registers. Adds to `least` how many
- * it would take without bank conflicts. */
+/* Wavefronts that shared memory needs for one warp to move all of its registers. Adds to `least`
+ * how many it would need without bank conflicts. */
 int64_t an_shared_wavefronts(const Target *target, const SharedTile *tile, const Layout *layout,
                              int64_t *least);
-/* May this swizzle be used: chunks divide rows, patterns divide the slot. */
+/* True if the swizzle is possible: column chunks divide the rows, and its pattern divides the
+ * pipeline stage. */
 bool an_swizzle_fits(const SharedTile *tile, int swizzle);
 
-/* Are pieces of rows permuted at all: the schedule's line `swizzle`. */
+/* The schedule entry `swizzle`: true if 16-byte vectors are permuted within rows. */
 bool an_swizzled(Func *func);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a launch whose blocks load, reduce and store. The latencies of one block add up: its
  * start, its loads, its barriers, the barriers of its cluster, its stores. Other blocks of the
- * multiprocessor fill these gaps with their work, so with few of them the time grows in whole
- * rounds. The blocks of a cluster start together on as many multiprocessors, which takes longer the
- * more there are. The latencies are those of the machine (ir/target/machines.def). */
+ * multiprocessor hide these latencies with their work; if there are few, the time grows in whole
+ * waves. The blocks of a cluster start at the same time on several multiprocessors, which takes
+ * longer for larger clusters. The latencies are those of the machine (ir/target/machines.def). */
 #ifndef TESSERA_PASSES_ANALYSIS_BLOCK_COST_H
 #define TESSERA_PASSES_ANALYSIS_BLOCK_COST_H
 

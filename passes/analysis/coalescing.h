@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Coalescing, counted: the sectors that a warp's accesses of memory touch. Source: NVIDIA, CUDA C++
+/* Counts the sectors of global memory that the accesses of a warp touch. Source: NVIDIA, CUDA C++
  * Best Practices Guide, "Coalesced Access to Global Memory"; AMD's cache lines are multiples. */
 #ifndef TESSERA_PASSES_ANALYSIS_COALESCING_H
 #define TESSERA_PASSES_ANALYSIS_COALESCING_H

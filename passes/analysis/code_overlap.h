@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers whose places overlap in a thread. Private to the estimates of code (code_size.h). */
+/* Gathers whose elements overlap within a thread. Private to the estimates of code length
+ * (code_size.h). */
 #ifndef TESSERA_PASSES_ANALYSIS_CODE_OVERLAP_H
 #define TESSERA_PASSES_ANALYSIS_CODE_OVERLAP_H
 
@@ -23,10 +24,10 @@ typedef struct CodeOverlap {
 } CodeOverlap;
 
 CodeOverlap code_overlap_new(const Func *func, const CodeSize *size);
-/* Notes the places that an op computes. Ops come in program order, numbered (CodeSize.same). */
+/* Records the indices that an op computes. Ops come in program order, numbered (CodeSize.same). */
 void code_note_places(CodeOverlap *overlap, const Op *op);
-/* The share of its elements that a gather loads itself. An earlier gather at a shift along one axis
- * loads the others, since the windows of neighbouring places have elements in common. */
+/* The fraction of its elements that a gather loads itself. An earlier gather, shifted along one
+ * axis, has loaded the others, because the windows of neighbouring output positions overlap. */
 double code_own_load_share(CodeOverlap *overlap, const Op *gather);
 
 #endif

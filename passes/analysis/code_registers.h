@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a thread has of a tile. Private to the estimates of code (code_size.h). */
+/* The registers and accesses of a thread for a tile. Private to the estimates of code length
+ * (code_size.h). */
 #ifndef TESSERA_PASSES_ANALYSIS_CODE_REGISTERS_H
 #define TESSERA_PASSES_ANALYSIS_CODE_REGISTERS_H
 

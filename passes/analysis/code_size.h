@@ -21,7 +21,7 @@ typedef struct CodeSize {
     const Op **first;   /* by Value.id, of a tensor: the first op that accesses it */
     const Op **guarded; /* by Value.id, of an index: the first access that compares its end */
     bool *invariant;    /* by Value.id: it is the same in each round of the loop around it */
-    double *own_loads;  /* by Value.id, of a gather: the share of elements that it loads itself */
+    double *own_loads;  /* by Value.id of a gather: fraction of the elements that it loads itself */
     bool divides;       /* f32, with a slow way that all divisions share */
 } CodeSize;
 /* Of one launch, or (NULL) of all. */

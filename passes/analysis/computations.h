@@ -2,10 +2,10 @@
 /* The computations of a function at the tensor level: what is computed over which axes, which
  * elements of which tensors it reads and writes, and under which conditions its terms exist. The
  * analysis begins at the statements that write and looks at each value where it is needed: an
- * instance is a value with one affine map for each of its axes, over the axes of whoever needs it.
- * Element-wise ops, and ops and gathers that only move elements (permute, expand, squeeze,
- * broadcast, reshape, slices, reversal), are part of the computation that needs them and end in the
- * maps of its uses. It changes no IR, and its answers hold until the IR changes. */
+ * instance is a value with one affine map for each of its axes, over the axes of the computation
+ * that reads it. Element-wise ops, and ops and gathers that only move elements (permute, expand,
+ * squeeze, broadcast, reshape, slices, reversal), are part of the computation that reads them and
+ * end up in the maps of its uses. It changes no IR, and its answers hold until the IR changes. */
 #ifndef TESSERA_PASSES_ANALYSIS_COMPUTATIONS_H
 #define TESSERA_PASSES_ANALYSIS_COMPUTATIONS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands of dots that are computed, element by element, from what memory has: dequantized
- * weights, activations of a function, looked-up or masked elements. */
+/* Operands of dots that are computed element by element from memory: dequantized weights,
+ * activation functions, looked-up or masked elements. */
 #ifndef TESSERA_PASSES_ANALYSIS_COMPUTED_OPERAND_H
 #define TESSERA_PASSES_ANALYSIS_COMPUTED_OPERAND_H
 

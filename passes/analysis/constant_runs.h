@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often a value changes along an axis: a scale of groups of 128 elements, every 128. */
+/* In runs of which length a value is constant along an axis: 128 for the scale of quantization
+ * groups of 128 elements. */
 #ifndef TESSERA_PASSES_ANALYSIS_CONSTANT_RUNS_H
 #define TESSERA_PASSES_ANALYSIS_CONSTANT_RUNS_H
 

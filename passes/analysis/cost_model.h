@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cost of loops in cycles of a multiprocessor, of which all choices and predictions are made.
+/* The cost of loops in cycles of a multiprocessor, on which all choices and predictions are based.
  *
- * A step of a loop keeps resources busy, which work at the same time, and hands values to the next
- * step. It takes as long as the resources together (ResMII), or as the chain of what it hands on,
- * shared by the streams that alternate (RecMII). A tile is its steps between a prologue and an
- * epilogue that nothing overlaps; a launch is as many tiles as the busiest multiprocessor has. */
+ * A step of a loop occupies several resources at the same time and passes values to the next step.
+ * Its time is the larger of the time of its resources (ResMII) and of the dependence chain between
+ * steps, divided by the number of streams that alternate (RecMII). A tile consists of its steps, a
+ * prologue and an epilogue, of which the last two overlap with nothing; a launch takes as long as
+ * the tiles of the busiest multiprocessor. */
 #ifndef TESSERA_PASSES_ANALYSIS_COST_MODEL_H
 #define TESSERA_PASSES_ANALYSIS_COST_MODEL_H
 
@@ -34,8 +35,9 @@ typedef struct TileCost {
     double prologue, epilogue; /* before the first step; after the last one */
 } TileCost;
 
-/* Cycles of things that run at once: the norm with exponent 4, which is the longest one, and a
- * fifth more where two take as long (fitted with MACHINES' step_overhead to products). */
+/* Cycles of resources that work at the same time: the norm with exponent 4. It is close to the
+ * longest one, and a fifth more if two take equally long (calibrated together with step_overhead of
+ * MACHINES on dots). */
 double cost_overlap(const double *cycles, int n);
 /* The same with another exponent; 1: nothing overlaps. */
 double cost_norm(const double *cycles, int n, double exponent);

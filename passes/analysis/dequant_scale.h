@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of f32 whose operands are narrower: as they are loaded, or times a factor that changes
- * along k only every this many elements (a scale of groups of quantized weights). */
+/* f32 dots whose operands are narrower than f32: as loaded, or times a factor that is constant in
+ * runs along k (the scale of quantization groups). */
 #ifndef TESSERA_PASSES_ANALYSIS_DEQUANT_SCALE_H
 #define TESSERA_PASSES_ANALYSIS_DEQUANT_SCALE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a matrix product costs under given tiles, on a target whose warp groups multiply what TMA
- * loads (cost_model.h says what a cost is). The sizes are known. */
+/* The cost of a dot with given tile sizes, on a target with warp-group MMA and TMA (cost_model.h
+ * defines the cost). The sizes must be known. */
 #ifndef TESSERA_PASSES_ANALYSIS_DOT_COST_H
 #define TESSERA_PASSES_ANALYSIS_DOT_COST_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions in the epilogue of a dot: which axes of its result a block's tile can hold whole. */
+/* Reductions in the epilogue of a dot: which axes of its result one tile can hold completely. */
 #ifndef TESSERA_PASSES_ANALYSIS_EPILOGUE_FOLDS_H
 #define TESSERA_PASSES_ANALYSIS_EPILOGUE_FOLDS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values a narrower float type has. */
+/* Which values a narrower float type represents exactly. */
 #ifndef TESSERA_PASSES_ANALYSIS_EXACT_VALUES_H
 #define TESSERA_PASSES_ANALYSIS_EXACT_VALUES_H
 

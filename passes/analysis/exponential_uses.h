@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that are arguments of exponentials. */
+/* Values that are used only as arguments of exponentials. */
 #ifndef TESSERA_PASSES_ANALYSIS_EXPONENTIAL_USES_H
 #define TESSERA_PASSES_ANALYSIS_EXPONENTIAL_USES_H
 

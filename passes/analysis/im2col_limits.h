@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which im2col views TMA can walk (cuTensorMapEncodeIm2col; PTX ISA, im2col mode). */
+/* Which im2col views TMA can load (cuTensorMapEncodeIm2col; PTX ISA, im2col mode). */
 #ifndef TESSERA_PASSES_ANALYSIS_IM2COL_LIMITS_H
 #define TESSERA_PASSES_ANALYSIS_IM2COL_LIMITS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of indices: where they lie, and how they move along an axis. */
+/* Facts about indices: their bounds, and how they change along an axis. */
 #ifndef TESSERA_PASSES_ANALYSIS_INDEX_BOUNDS_H
 #define TESSERA_PASSES_ANALYSIS_INDEX_BOUNDS_H
 

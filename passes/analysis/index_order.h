@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether indices come in order. */
+/* Whether the elements of an index array are in ascending order. */
 #ifndef TESSERA_PASSES_ANALYSIS_INDEX_ORDER_H
 #define TESSERA_PASSES_ANALYSIS_INDEX_ORDER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values are integers that a narrower type has. */
+/* Which values are integers that a narrower type represents. */
 #ifndef TESSERA_PASSES_ANALYSIS_INTEGER_VALUES_H
 #define TESSERA_PASSES_ANALYSIS_INTEGER_VALUES_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inverses of index maps that are sums of digits of coordinates.
  *
- * A gather reads element u of an array for element p of its result. If each coordinate of p is
- * found in u, then p follows from u, and what is computed from the gathered element can as well be
- * computed where u is computed, and stored at p:
+ * A gather reads element u of an array for element p of its result. If every coordinate of p can be
+ * recovered from u, the ops behind the gather can be computed over u instead, and their result
+ * stored at p:
  *
  *     y[p] = z[(p + 1) % 2, (p + 1) // 2]       y[2 * u1 + u0 - 1] = z[u0, u1]
  *     y[h, i, d] = z[i, h * 64 + d]             y[u1 // 64, u0, u1 % 64] = z[u0, u1] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands of products that are 0 where a condition of places does not hold. */
+/* Operands of dots that are set to 0 where a condition on their coordinates does not hold. */
 #ifndef TESSERA_PASSES_ANALYSIS_MASKED_OPERAND_H
 #define TESSERA_PASSES_ANALYSIS_MASKED_OPERAND_H
 

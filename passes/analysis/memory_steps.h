@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far apart in memory the elements of a tile lie that an op gathers or scatters at computed
- * places: what orders lanes, and the axes that are collapsed. */
+/* Distances in memory between the elements of a gathered or scattered tile. They decide along which
+ * axis lanes are distributed, and which axes are collapsed first. */
 #ifndef TESSERA_PASSES_ANALYSIS_MEMORY_STEPS_H
 #define TESSERA_PASSES_ANALYSIS_MEMORY_STEPS_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of a row is needed on both sides of a reduction of it, and whether 16-bit elements in
- * registers are enough for that: the rest is computed of them anew, in a few operations. */
+/* Which values of a row are needed on both sides of a reduction of that row, and whether 16-bit
+ * elements in registers suffice for them, because the rest can be recomputed in a few
+ * operations. */
 #ifndef TESSERA_PASSES_ANALYSIS_NARROW_ROWS_H
 #define TESSERA_PASSES_ANALYSIS_NARROW_ROWS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What padding holds: the value of a tile's elements past the end of a ragged axis. */
+/* The value of a tile's padding, its elements past the end of a ragged axis. */
 #ifndef TESSERA_PASSES_ANALYSIS_PADDING_VALUE_H
 #define TESSERA_PASSES_ANALYSIS_PADDING_VALUE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tensors, by number of the parameter, ops read and write. A view counts as the tensor whose
- * memory it shows. */
+/* Which tensors ops read and write, by parameter number. A view counts as the tensor whose memory
+ * it shows. */
 #ifndef TESSERA_PASSES_ANALYSIS_PARAM_EFFECTS_H
 #define TESSERA_PASSES_ANALYSIS_PARAM_EFFECTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small tensors that a launch only changes by atomics whose order is free. */
+/* Small tensors that a launch changes only by order-independent atomics. */
 #ifndef TESSERA_PASSES_ANALYSIS_PRIVATIZABLE_H
 #define TESSERA_PASSES_ANALYSIS_PRIVATIZABLE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of ranges: whether they are always full, where they end. */
+/* Facts about ranges: whether every tile is full, and where the last one ends. */
 #ifndef TESSERA_PASSES_ANALYSIS_RANGE_FACTS_H
 #define TESSERA_PASSES_ANALYSIS_RANGE_FACTS_H
 

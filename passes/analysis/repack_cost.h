@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prices copies of operands into a form that TMA or a matrix instruction can read. */
+/* Estimates the gain and the cost of copying an operand into a form that TMA or a matrix
+ * instruction can read. */
 #ifndef TESSERA_PASSES_ANALYSIS_REPACK_COST_H
 #define TESSERA_PASSES_ANALYSIS_REPACK_COST_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which f32 values are made of the sums of a product or of a reduction, and are rounded to 16 bits
- * or fewer wherever they are used: these need not be exact (docs/language.md, "Values"). */
+/* Which f32 values are computed from the sums of a dot or of a reduction and are rounded to 16 bits
+ * or fewer at every use: these need not be exact (docs/language.md, "Values"). */
 #ifndef TESSERA_PASSES_ANALYSIS_ROUNDED_SUMS_H
 #define TESSERA_PASSES_ANALYSIS_ROUNDED_SUMS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An axis along which one walk does all: what is folded along it, and what is stored along it,
- * which is made of no such fold. Sums of columns in addition to rows: gradients of weights in
- * addition to that of the input, batch statistics in addition to outputs. Few blocks would walk it
- * alone, so it is shared out (tile/tile_split_axis.c). */
+/* An axis along which one loop computes both the reductions and the results that are stored along
+ * it, because the stored results do not depend on these reductions. Examples are the gradients of
+ * weights together with that of the input, and batch statistics together with outputs. The axis is
+ * split across blocks (tile/tile_split_axis.c), because few blocks would be left otherwise. */
 #ifndef TESSERA_PASSES_ANALYSIS_ROW_COLUMN_SWEEP_H
 #define TESSERA_PASSES_ANALYSIS_ROW_COLUMN_SWEEP_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Do two tiles hold the same elements, but for the names of the loops around them and for which of
- * their axes is the first? */
+/* Whether two tiles hold the same elements, apart from the names of the loops around them and the
+ * order of their two axes. */
 #ifndef TESSERA_PASSES_ANALYSIS_TILE_EQUIVALENCE_H
 #define TESSERA_PASSES_ANALYSIS_TILE_EQUIVALENCE_H
 

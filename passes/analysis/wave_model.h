@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the tiles of a product by its cost, in waves of tiles over the multiprocessors: see
- * dot_cost.h. For products whose operands TMA loads and whose sizes are known. */
+/* Chooses the tile sizes of a dot by its cost, in waves of tiles over the multiprocessors
+ * (dot_cost.h). It applies to dots whose operands TMA loads and whose sizes are known. */
 #ifndef TESSERA_PASSES_ANALYSIS_WAVE_MODEL_H
 #define TESSERA_PASSES_ANALYSIS_WAVE_MODEL_H
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of fuse:
+/* The files of the pass fuse, private to the component:
+ *
  *   fuse.c                    units of statements, their order, launches
- *   fusion_group.c            the statements of one launch, copied
- *   fuse_axis_conflicts.c     copies of values for uses that differ
- *   fuse_dependences.c        which statements stay behind others
+ *   fusion_group.c            builds the statements of one launch
+ *   fuse_axis_conflicts.c     copies of values that are iterated over along different axes
+ *   fuse_dependences.c        dependences between statements
  *   fuse_split.h              which values get a launch of their own
  *   fuse_column_reductions.c  column reductions in the launch of row work
  *   fuse_intermediates.c      intermediates in memory; reads of memory that changes
  *   fuse_intermediate_order.c the order of their axes
- *   fuse_in_place.c           updates of tensors that need one another's old elements
- *   invert_gathers.c          stores behind gathers from arrays
- *   fuse_pieces.c             stores of pieces
- *   fuse_gathers.c            gathers from arrays
+ *   fuse_in_place.c           updates of tensors that need each other's old elements
+ *   invert_gathers.c          gathers from costly arrays that become scatters
+ *   fuse_pieces.c             stores of concatenated arrays, piece by piece
+ *   fuse_gathers.c            gathers from computed arrays
  *   fuse_epilogue_folds.c     partial reductions of dots in their epilogues
- *   fuse_moments.c            what takes the places of such reductions
- *   fuse_value_at.c           values computed again at other indices
- *   fuse_sequential.c         loops whose steps depend on other elements
- * Private to fuse. */
+ *   fuse_moments.c            the replacements of such reductions
+ *   fuse_value_at.c           values rebuilt at other indices
+ *   fuse_sequential.c         loops with a cross-element dependence */
 #ifndef TESSERA_PASSES_FUSE_FUSE_H
 #define TESSERA_PASSES_FUSE_FUSE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Partial reductions in the epilogue of a dot, in parts: fuse_epilogue_folds.c (which reductions,
- * what goes through memory), fuse_moments.c (what takes their places). Private to fuse. */
+/* Partial reductions in the epilogue of a dot. fuse_epilogue_folds.c decides which reductions move
+ * there and what is stored; fuse_moments.c builds their replacements. Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_MOMENTS_H
 #define TESSERA_PASSES_FUSE_FUSE_MOMENTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What invert_gathers.c and fuse_pieces.c share. Private to fuse. */
+/* Declarations that invert_gathers.c and fuse_pieces.c share. Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_STORES_H
 #define TESSERA_PASSES_FUSE_FUSE_STORES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A value computed again at other indices (fuse_value_at.c). Private to fuse. */
+/* Rebuilds a value at other indices (fuse_value_at.c). Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_VALUE_AT_H
 #define TESSERA_PASSES_FUSE_FUSE_VALUE_AT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a gather from a costly array may be inverted for (invert_candidate.c). Private to
+/* The store for which a gather from a costly array may be inverted (invert_candidate.c). Private to
  * invert_gathers.c. */
 #ifndef TESSERA_PASSES_FUSE_INVERT_GATHERS_H
 #define TESSERA_PASSES_FUSE_INVERT_GATHERS_H

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the layout pass: classes of values that share a layout, and who makes what of
+/* Private to the layout pass: classes of values that share a layout, and the files that work on
  * them.
- *   layout_classes.c  which values share a layout
- *   layout_solve.c    anchors, propagation: which layout each class has
- *   layout_anchors.c  the layouts that memory accesses and products want
- *   layout_cheap.c    which values each use computes for itself
- *   layout_transpose.c  the layouts of tiles that threads turn in their registers
- *   layout_scatter.c  the layout of tiles that a scatter alone writes
- *   layout_legalize.c   renames, rematerializes or moves where uses want another layout
- *   layout_coalesce.c which accesses want another layout than their tile's
- *   layout_register_pressure.c  do the tiles that live across products fit the registers? How many
- *                     blocks share them?
- *   layout_wgmma_registers.c   does an instruction of a warp group fit what its threads begin with?
- *   layout_skew.c    swizzled operands: which rows permute pieces differently
- *   layout_shared_memory.c  scratch memory: swizzle, sharing; offsets and the budget
- *   layout_alias_buffers.c   buffers that are never needed at once become one */
+ *
+ *   layout_classes.c            partitions values into classes that share a layout
+ *   layout_solve.c              chooses the layout of each class: anchors, then propagation
+ *   layout_anchors.c            the layouts that memory accesses and dots need
+ *   layout_cheap.c              values that each use recomputes
+ *   layout_transpose.c          layouts of tiles that threads transpose in their registers
+ *   layout_scatter.c            the layout of tiles that are only scattered
+ *   layout_legalize.c           converts, recomputes or moves values whose uses need another layout
+ *   layout_coalesce.c           accesses that need another layout than their tile has
+ *   layout_register_pressure.c  registers of live tiles, and the blocks that share a multiprocessor
+ *   layout_wgmma_registers.c    registers of a single wgmma
+ *   layout_skew.c               skew of the swizzle of FMA operands
+ *   layout_shared_memory.c      shared memory for conversions; offsets, and the total size
+ *   layout_alias_buffers.c      buffers that are used at different times share bytes */
 #ifndef TESSERA_PASSES_LAYOUT_ASSIGN_LAYOUTS_H
 #define TESSERA_PASSES_LAYOUT_ASSIGN_LAYOUTS_H
 

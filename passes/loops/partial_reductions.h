@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of defer share. */
+/* Declarations that partial_reductions.c and partial_argmax.c share. */
 #ifndef TESSERA_PASSES_LOOPS_PARTIAL_REDUCTIONS_H
 #define TESSERA_PASSES_LOOPS_PARTIAL_REDUCTIONS_H
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Derived nests: whole-tensor programs as the loops that one would write by hand. Private to
  * passes/nest.
+ *
  *   cascade_reductions.c  the pass: which reductions share a loop
- *   cascade_match.c       finds a maximum and the sums that depend on it, or sums of a product
- *   cascade_results.c     what follows from their results, as far as the nest computes it
- *   cascade_emit.c        the nest
- *   cascade_bounds.c      bounds of its loop, from conditions of its terms
- *   nest_value.c          tensor-level values inside of a nest
- *   nest_read.c           their leaves
- *   separate_terms.c      terms that several sums need, each with a copy of its own
- *   mask_exponentials.c   exponentials that a condition drops, as those of masked terms
+ *   cascade_match.c       finds a maximum and the sums that depend on it, or sums of a dot
+ *   cascade_results.c     uses of the results, as far as the nest computes them
+ *   cascade_emit.c        builds the nest
+ *   cascade_bounds.c      bounds its loop by the conditions of its terms
+ *   nest_value.c          rebuilds tensor-level values inside of a nest
+ *   nest_read.c           the leaves of such values
+ *   separate_terms.c      gives each of several sums its own copy of shared terms
+ *   mask_exponentials.c   exponentials of masked terms in place of masked exponentials
  *   term_conditions.c     conditions of terms that hold somewhere in each row
+ *
  * nest_source.h and nest_text.h write the launches of any program as such loops. */
 #ifndef TESSERA_PASSES_NEST_NEST_H
 #define TESSERA_PASSES_NEST_NEST_H

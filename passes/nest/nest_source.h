@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launches of a kernel as a source would have them, once `tile` has run. */
+/* Prints the launches of a kernel as source code, after `tile` has run. */
 #ifndef TESSERA_PASSES_NEST_NEST_SOURCE_H
 #define TESSERA_PASSES_NEST_NEST_SOURCE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows that the copy engine may walk: what pass windows finds, and copies of tensors that lie so
- * that it can. */
+/* The window that im2col_view has matched, and the copies (im2col_repack.c) of tensors into a form
+ * that TMA's im2col mode can load. */
 #ifndef TESSERA_PASSES_OPERANDS_IM2COL_VIEW_H
 #define TESSERA_PASSES_OPERANDS_IM2COL_VIEW_H
 

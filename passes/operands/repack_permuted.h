@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of products' operands in which another axis is contiguous, made by launches of their own
- * (repack_k_major.c, repack_mn_major.c). They are pitched: rows of any length are such as the copy
- * engine walks. */
+/* Copies of dot operands in which another axis is contiguous, made by launches of their own
+ * (repack_k_major.c, repack_mn_major.c). The copies are pitched, so TMA can load rows of any
+ * length. */
 #ifndef TESSERA_PASSES_OPERANDS_REPACK_PERMUTED_H
 #define TESSERA_PASSES_OPERANDS_REPACK_PERMUTED_H
 

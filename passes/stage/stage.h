@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stage, in parts: stage.c (which operands of products go through shared memory, and how),
- * stage_ring_buffers.c (buffers, barriers and their depth), stage_merge_dots.c (products that share
- * an instruction), stage_roles.c (producer and consumer), stage_role_resources.c (their warps and
- * registers), stage_pingpong.c (teams of consumers), stage_multicast.c (tiles that blocks bring for
- * one another), stage_async_copies.c (rings that threads fill, without roles),
- * stage_register_prefetch.c (loads a step ahead, likewise), stage_tile_prefetch.c (tiles in
- * registers, a tile ahead), stage_dot.c (products from shared memory), stage_masks.c (masks of what
- * lies there), stage_persistent.c (how blocks take tiles),
- * stage_im2col_fallback.c (views that the engine does not bring),
- * stage_direct_loads.c (products without shared memory), stage_merge_axes.c (tensors of many axes).
- * Private to the component. */
+/* The files of the pass stage, private to the component:
+ *
+ *   stage.c                    which operands of dots go through shared memory, and how
+ *   stage_ring_buffers.c       buffers, mbarriers and the number of pipeline stages
+ *   stage_merge_dots.c         dots that share an instruction
+ *   stage_roles.c              producer and consumer
+ *   stage_role_resources.c     warps and registers of the roles
+ *   stage_pingpong.c           teams of consumer warps
+ *   stage_multicast.c          operand tiles that a cluster loads once for all its blocks
+ *   stage_async_copies.c       ring buffers that threads fill by asynchronous copies, without roles
+ *   stage_register_prefetch.c  operands that threads load one iteration ahead, without roles
+ *   stage_tile_prefetch.c      register-resident tiles that are loaded one tile ahead
+ *   stage_dot.c                dots that read their operands from shared memory
+ *   stage_dot_waits.c          one wait for several dots
+ *   stage_masks.c              masks of TMA-loaded operands
+ *   stage_epilogue.c           stores through shared memory
+ *   stage_persistent.c         how tiles are assigned to blocks
+ *   stage_raster.c             the order of tiles
+ *   stage_im2col_fallback.c    im2col views that TMA does not load
+ *   stage_direct_loads.c       dots without shared memory
+ *   stage_merge_axes.c         tensors with more axes than TMA can describe */
 #ifndef TESSERA_PASSES_STAGE_STAGE_H
 #define TESSERA_PASSES_STAGE_STAGE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What collapse_axes.c knows of one pair of axes, and values without it. Private to the pass. */
+/* The state of collapse_axes.c for one pair of axes, and the construction of values with the pair
+ * collapsed. Private to the pass. */
 #ifndef TESSERA_PASSES_TENSOR_COLLAPSE_VALUES_H
 #define TESSERA_PASSES_TENSOR_COLLAPSE_VALUES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which terms of a sum are left by a condition `(place - dilation * tap) % modulus == 0`. */
+/* Which terms of a sum satisfy a condition `(place - dilation * tap) % modulus == 0`. */
 #ifndef TESSERA_PASSES_TENSOR_CONGRUENCE_H
 #define TESSERA_PASSES_TENSOR_CONGRUENCE_H
 

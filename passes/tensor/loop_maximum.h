@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maxima that a loop over tiles finds. */
+/* Maxima that a loop over tiles computes. */
 #ifndef TESSERA_PASSES_TENSOR_LOOP_MAXIMUM_H
 #define TESSERA_PASSES_TENSOR_LOOP_MAXIMUM_H
 

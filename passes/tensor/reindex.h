@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds instances of values (passes/analysis/computations.h): elements of the tensor level at
- * places that maps give, over the axes of a new space (a window's tap that counts backwards, a
- * place as stride times another place and a phase). Reads of memory become gathers at the places
- * that the maps say. */
+/* Builds instances of values (passes/analysis/computations.h): the elements of a tensor-level value
+ * at the indices that maps give, over new axes (a tap that counts backwards; a position as stride
+ * times another position plus a phase). Reads of memory become gathers at the indices of the
+ * maps. */
 #ifndef TESSERA_PASSES_TENSOR_REINDEX_H
 #define TESSERA_PASSES_TENSOR_REINDEX_H
 

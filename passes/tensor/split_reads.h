@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of the caller's once more, with an axis split into groups and the places in a group. */
+/* Aliases of the caller's tensors in which an axis is split into groups and the elements of a
+ * group. */
 #ifndef TESSERA_PASSES_TENSOR_SPLIT_READS_H
 #define TESSERA_PASSES_TENSOR_SPLIT_READS_H
 

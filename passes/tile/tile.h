@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines:
- * tile_heuristics.c (rows and elements), tile_thread_budget.c (what an element takes),
- * tile_coalescing.c (coalescing), tile_row_cluster.c (rows that several blocks share),
- * tile_instruction.c (what multiplies), tile_dot.c (products), tile_dot_model.c (by how many tiles
- * each multiprocessor gets), tile_hand_tiled.c (parallels of the source, whose batches are walked
- * by tile_batches.c, whole axes by tile_whole_axes.c and tile_pad_axes.c; what entries say of them:
- * tile_source_entries.c), tile_stencil.c (windows and stencils), tile_steps.c (what they share);
- * tile_emit.c (the group again, over ranges) and its parts; tile_split_axis.c (long axes that few
- * blocks would walk), tile_lookback.c (scans of them in one pass); tile_sequential.c (loops that
- * mix elements). Private to the component. */
+/* The files of the pass tile, private to the component:
+ *
+ *   tile.c                    the pass
+ *   tile_heuristics.c         tile sizes of memory-bound groups
+ *   tile_thread_budget.c      elements that a thread may process at once
+ *   tile_registers.c          registers of a resident row
+ *   tile_coalescing.c         minimum tile sizes for coalesced accesses
+ *   tile_row_cluster.c        rows that a cluster shares
+ *   tile_instruction.c        the matrix instruction of a dot
+ *   tile_dot.c                tile sizes of dots
+ *   tile_dot_model.c          the input of the cost model of dots
+ *   tile_hand_tiled.c         parallels of the source; also tile_batches.c (batched dots),
+ *                             tile_whole_axes.c, tile_pad_axes.c and tile_source_entries.c
+ *   tile_attention.c          dot chains
+ *   tile_stencil.c            windows and stencils
+ *   tile_steps.c              functions that all choices share
+ *   tile_emit.c               emits a group over ranges; its parts are listed in tile_emit.h
+ *   tile_split_axis.c         long axes that few blocks would process
+ *   tile_lookback.c           single-pass scans
+ *   tile_sequential.c         loops with a cross-element dependence */
 #ifndef TESSERA_PASSES_TILE_TILE_H
 #define TESSERA_PASSES_TILE_TILE_H
 

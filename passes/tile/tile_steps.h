@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the choices of steps share: a step that fits its axis, the user's step. Private
- * to tile. */
+/* Functions that all choices of tile sizes share: a step that fits its axis, the user's step.
+ * Private to tile. */
 #ifndef TESSERA_PASSES_TILE_TILE_STEPS_H
 #define TESSERA_PASSES_TILE_TILE_STEPS_H
 
@@ -69,7 +69,8 @@ int64_t tile_held_together(const Func *func, TilePlan *plan);
 void tile_choose_cluster_split_k(Func *func, const Op *group, TilePlan *plan, bool derived);
 /* Is all that the group writes written by stores, along both axes of its product? */
 bool tile_stores_product(const Op *group, TilePlan *plan);
-/* How often the rows fit those of the largest cluster; 0: they cannot be a cluster's. */
+/* How often the rows of the group fit the registers of the largest cluster; 0: a cluster cannot
+ * share them. */
 int64_t tile_cluster_capacity(Func *func, const Op *group, const TilePlan *plan, int64_t given);
 /* Is all that the group writes written along the axis? */
 bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis);
@@ -228,8 +229,8 @@ static inline int64_t tiles_of(const AxisPlan *axis, int64_t step)
     return extent == INT64_MAX ? extent : ceil_div(extent, step);
 }
 
-/* A step together with one of another axis that holds all of it: tiles are as large as `usual`
- * ones. */
+/* The step of an axis if the other axis of the tile is longer than `usual`: it shrinks in
+ * proportion, so that the tile keeps its size. */
 static inline int64_t step_for_short_axis(const AxisPlan *other, int64_t step, int64_t usual,
                                           int64_t least)
 {

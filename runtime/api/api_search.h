@@ -75,7 +75,8 @@ typedef struct TesseraCard {
 TESSERA_API bool tessera_card(size_t index, TesseraCard *card);
 /* Machine code, as tessera_prepare would have it made: into the cache. */
 TESSERA_API TesseraStatus tessera_kernel_make(TesseraKernel *kernel);
-/* Is the code of a diagnostic ("E0506") that of a schedule that needs more than there is? */
+/* True if the code of a diagnostic ("E0506") means that a schedule exceeds the resources of the
+ * target. */
 TESSERA_API bool tessera_code_is_capacity(const char *code);
 
 #endif

@@ -108,7 +108,7 @@ int usual_align(const Target *target);
 bool compile(Compilation *c, CompileGoal goal);
 /* Chooses the target and its card, as the options have them; false after a diagnostic. */
 bool compilation_target(Compilation *c);
-/* A new compilation of the same text with the same options. */
+/* A new compilation of the same text with the same options, not yet started. */
 Compilation compilation_copy(const Compilation *c);
 /* The front end alone: types the kernel, lowers it to tensor IR, computes its fingerprint and
  * applies strides. */

@@ -56,7 +56,7 @@ struct TesseraKernel {
 /* As tessera_compile, for options that were checked, and in another context than the program's. */
 TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
                           const TesseraOptions *options, TesseraKernel **kernel);
-/* Compiles again from the same pins. */
+/* Compiles the kernel again with the given pins instead of looking for a pin file. */
 TesseraStatus kernel_remake(TesseraContext *context, TesseraProgram *program,
                             const TesseraOptions *options, const PinLookup *pinned,
                             TesseraKernel **kernel);

@@ -45,8 +45,8 @@ const char *architecture_of(struct Compilation *c);
 /* Reads the file of pins, if there is one; false after an error. Without it nothing asks who the
  * kernel is. It is parsed when it is used, so that the program's own sources come first. */
 bool pins_load(struct Compilation *c);
-/* For a compilation of the same again, here or elsewhere: the same text, whatever the file says
- * now. */
+/* For another compilation of the same kernel, in this process or in a worker: the pin file's text
+ * as it was read, even if the file has changed since. */
 PinLookup pins_copy(const PinLookup *pinned);
 /* Gives the kernel's schedule the lines of the entry that is for it. */
 bool pins_apply(struct Compilation *c);

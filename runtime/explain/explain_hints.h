@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hints of the report: changes that whoever has the compiler has tried. */
+/* Hints of the report: changes that were tried by compiling them (runtime/api/api_hints.c). */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_HINTS_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_HINTS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first steps of a pipelined launch over time: what the copy engine brings, what the matrix
- * unit multiplies, and how long each role waits, for one block. In the steady state a step takes as
- * long as the model that predicts the launch's time expects. */
+/* The first steps of a pipelined launch over time: what TMA loads, what the matrix unit multiplies,
+ * and how long each role waits, for one block. In the steady state a step takes as long as the
+ * model that predicts the launch's time expects. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_EXPLAIN_TIMELINE_H
 #define TESSERA_RUNTIME_EXPLAIN_EXPLAIN_TIMELINE_H
 

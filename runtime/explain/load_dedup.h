@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Detects loads that a warp has already made in this iteration of the loops around it, which LLVM
- * merges into one, and packets of memory that another load of the block has brought into the
- * first-level cache in it. */
+ * merges into one, and packets of memory that another load of the block has fetched into L1 in this
+ * iteration. */
 #ifndef TESSERA_RUNTIME_EXPLAIN_LOAD_DEDUP_H
 #define TESSERA_RUNTIME_EXPLAIN_LOAD_DEDUP_H
 
@@ -10,9 +10,10 @@
 typedef struct LoadDedup LoadDedup;
 
 LoadDedup *dedup_new(Arena *arena);
-/* Another round begins. */
+/* The next iteration begins. */
 void dedup_next_iteration(LoadDedup *seen);
-/* Was this load made since? Remembers it otherwise, as far as there is space. */
+/* True if the load was already made in this iteration. Otherwise remembers it, as far as the table
+ * has space. */
 bool dedup_has_load(LoadDedup *seen, const Op *op, const Value *memory, int warp,
                     const WarpRequest *request);
 
