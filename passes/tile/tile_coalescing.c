@@ -158,14 +158,32 @@ static int continued_item(const TilePlan *plan, const Op *op, const Value *moved
     return item;
 }
 
-/* Only accesses that walk as many axes as any count: the others are small compared to them. */
+static int count_folded(const TilePlan *plan)
+{
+    int n = 0;
+    for (int i = 0; i < plan->n; i++) {
+        n += (plan->items[i].flags & (AXIS_REDUCED | AXIS_STORED)) == AXIS_REDUCED;
+    }
+    return n;
+}
+
+/* Only accesses that walk as many axes as any count: the others are small compared to them. Where
+ * gathers that go anywhere walk more, a block with runs of the others has many rows. Blocks share
+ * out one folded axis then, but not several (tile_split_axis.c): their rows stay in blocks of their
+ * own. */
 static Runs find_runs(const Func *func, const Op *group, const TilePlan *plan)
 {
     Runs runs = {.bytes = 8};
-    int most = 0;
+    int most = 0, all = 0;
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        const Value *moved = moved_by(op);
         int walked = axes_that_count(func, plan, op);
+        int any = moved ? axes_walked(func, plan, moved) : 0;
         most = walked > most ? walked : most;
+        all = any > all ? any : all;
+    }
+    if (is_gpu(func) && all > most && count_folded(plan) > 1) {
+        return runs;
     }
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         const Value *moved = moved_by(op);
