@@ -107,6 +107,16 @@ static bool is_of_windows(const Value *value)
     return false;
 }
 
+/* Is it computed element by element, and no copy of an array in another order? */
+static bool is_computed(const Value *value)
+{
+    const Op *op = value->def;
+    while (op && (op_moves_axes(op) || op->kind == OP_CAST)) {
+        op = op->operands[0]->def;
+    }
+    return op && op_has(op, TRAIT_ELEMENTWISE) && op->n_operands > 0;
+}
+
 int fuse_contiguous_axis(const Value *value)
 {
     int steps = MAX_STEPS;
@@ -119,15 +129,19 @@ bool fuse_intermediate_order(const Value *value, int64_t *order)
 {
     int steps = MAX_STEPS, n = 0;
     int rank = value->type->rank;
-    Walk walk = is_of_windows(value) ? walk_of(value, &steps) : (Walk){.n = 0};
+    Walk walk = is_of_windows(value) || is_computed(value) ? walk_of(value, &steps)
+                                                           : (Walk){.n = 0};
     unsigned known = 0;
     for (int i = 0; i < walk.n; i++) {
-        bool one = __builtin_popcount(walk.axes[i]) == 1 && !(known & walk.axes[i]);
-        if (!one) {
+        if (!walk.axes[i] || (known & walk.axes[i])) {
             return false;
         }
         known |= walk.axes[i];
-        order[n++] = __builtin_ctz(walk.axes[i]);
+        for (int k = 0; k < rank; k++) { /* groups and their elements: as the value has them */
+            if (walk.axes[i] >> k & 1) {
+                order[n++] = k;
+            }
+        }
     }
     int64_t last = n ? order[n - 1] : -1, extent;
     int longest = -1; /* the last axis of more than one element */
