@@ -160,7 +160,11 @@ Value *build_expand(Builder *b, Value *a, int axis)
     int rank = a->type->rank;
     expect(b, axis >= 0 && axis <= rank && rank < MAX_RANK, OP_EXPAND, "no such axis");
     for (int i = 0; i <= rank; i++) {
-        dims[i] = i == axis ? poly_const(b->func, 1) : a->type->dims[i < axis ? i : i - 1];
+        if (i == axis) {
+            dims[i] = poly_const(b->func, 1);
+        } else {
+            dims[i] = a->type->dims[i < axis ? i : i - 1];
+        }
     }
     Value *result =
         build_one(b, OP_EXPAND, 1, &a, type_with_dims(b->func, a->type, rank + 1, dims));

@@ -23,7 +23,10 @@ static OpAxis dot_axis(const Op *op, int at, int axis)
     bool transposed = op_int(op, at == right ? ATTR_TB : ATTR_TA, 0) != 0;
     bool is_last = (axis == rank - 1) != transposed; /* as if it were not transposed */
     bool contracted = at == right ? !is_last : is_last;
-    return contracted ? (OpAxis){AXIS_CONTRACTED, -1} : tied(at == right ? rank - 1 : rank - 2);
+    if (contracted) {
+        return (OpAxis){AXIS_CONTRACTED, -1};
+    }
+    return tied(at == right ? rank - 1 : rank - 2);
 }
 
 static OpAxis broadcast_axis(const Op *op, int axis)

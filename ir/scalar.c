@@ -271,7 +271,10 @@ static int64_t int_shift(OpKind kind, DType dtype, int64_t a, int64_t by)
         return out ? 0 : (int64_t)((uint64_t)a << count);
     }
     if (dtype_is_signed(dtype)) {
-        return out ? (a < 0 ? -1 : 0) : a >> count;
+        if (out) {
+            return a < 0 ? -1 : 0;
+        }
+        return a >> count;
     }
     return out ? 0 : (int64_t)((uint64_t)a >> count);
 }

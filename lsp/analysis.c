@@ -39,7 +39,7 @@ static int by_place(Span x, Span y)
     if (x.start != y.start) {
         return (x.start < y.start ? -1 : 1);
     }
-    return x.end != y.end ? (x.end < y.end ? -1 : 1) : 0;
+    return (x.end > y.end) - (x.end < y.end);
 }
 
 static int compare_typed(const void *x, const void *y)

@@ -25,7 +25,10 @@ static const char *trial_const(const ParamDecl *param, int trial)
 {
     static const char *const numbers[TRIALS] = {"4", "1", "2", "16", "64", "128"};
     bool is_bool = param->type->kind == EXPR_NAME && text_equal(param->type->name, "bool");
-    return is_bool ? (trial % 2 ? "true" : "false") : numbers[trial];
+    if (is_bool) {
+        return trial % 2 ? "true" : "false";
+    }
+    return numbers[trial];
 }
 
 Bindings trial_bindings(Arena *arena, const Module *module, const KernelDecl *kernel, int trial)

@@ -181,9 +181,10 @@ static void walk_import(Resolver *r, const ImportDecl *import)
 static int by_start(const void *x, const void *y)
 {
     const Use *a = x, *b = y;
-    return a->span.start != b->span.start
-               ? (a->span.start < b->span.start ? -1 : 1)
-               : (a->span.end > b->span.end) - (a->span.end < b->span.end);
+    if (a->span.start != b->span.start) {
+        return a->span.start < b->span.start ? -1 : 1;
+    }
+    return (a->span.end > b->span.end) - (a->span.end < b->span.end);
 }
 
 /* An operand of `+=` is walked twice. */

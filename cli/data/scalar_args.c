@@ -41,7 +41,8 @@ static int read_integer(const TesseraParam *param, TesseraType type, const char 
     }
     int bits = (int)tessera_type_size(type, 8);
     bool is_signed = type <= TESSERA_I64 || type == TESSERA_I4;
-    int64_t most = bits == 64 ? INT64_MAX : ((int64_t)1 << (is_signed ? bits - 1 : bits)) - 1;
+    int magnitude_bits = is_signed ? bits - 1 : bits;
+    int64_t most = bits == 64 ? INT64_MAX : ((int64_t)1 << magnitude_bits) - 1;
     int64_t least = is_signed ? -most - 1 : 0;
     bool inside = wide ? !strchr(text, '-') : array->integer >= least && array->integer <= most;
     return errno == ERANGE || !inside ? does_not_fit(param, text) : 0;

@@ -148,7 +148,8 @@ static void wrap(Wrapper *w, const char *text)
     size_t n;
     while (page_span(&text, &mark, &part, &n)) {
         bool code = mark == '`', plain = mark == ' ';
-        const char *begin = plain ? "" : style_of(w->to, code ? STYLE_CODE : STYLE_BOLD);
+        const char *marked = style_of(w->to, code ? STYLE_CODE : STYLE_BOLD);
+        const char *begin = plain ? "" : marked;
         bool quoted = code && !*begin; /* without colour the marks stay */
         put_bytes(w, begin);
         if (quoted) {

@@ -234,9 +234,10 @@ static int rank_case(One *one, SweepOptions *sweep, Arena *arena, const char *pr
     sweep->environment = environ;
     sweep->budget = one->budget;
     if (!sweep_rank(arena, &one->space, &one->base, sweep, &ranking, &status, &why)) {
-        return status == TESSERA_SOURCE || status == TESSERA_USAGE
-                   ? fail_code(FAIL_SEARCH, status, "%s", why)
-                   : fail(status == TESSERA_OK ? TESSERA_ENVIRONMENT : status, "%s", why);
+        if (status == TESSERA_SOURCE || status == TESSERA_USAGE) {
+            return fail_code(FAIL_SEARCH, status, "%s", why);
+        }
+        return fail(status == TESSERA_OK ? TESSERA_ENVIRONMENT : status, "%s", why);
     }
     (one->options->json ? sweep_ranking_json : sweep_ranking_show)(&one->base, one->compile.target,
                                                                    &ranking);
@@ -298,7 +299,10 @@ static int run_case(One *one, SweepOptions *sweep, Arena *arena, const char *fol
     if (result.unkept) {
         return tune_failed(result.unkept);
     }
-    return result.interrupted ? 128 + (stopped ? stopped : SIGINT) : 0;
+    if (!result.interrupted) {
+        return 0;
+    }
+    return 128 + (stopped ? stopped : SIGINT);
 }
 
 static int sweep_case(const Options *options, SweepOptions *sweep, SweepShow *show, double budget,

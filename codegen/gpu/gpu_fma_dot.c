@@ -206,8 +206,10 @@ typedef struct Step {
 static Step first_step(const DotLoop *dot)
 {
     bool narrow = dot->a.tile.dtype != dot->type->dtype || dot->b.tile.dtype != dot->type->dtype;
-    return dot->b.k_is_col ? (Step){0, dot->block, 0, narrow ? dot->b.n : 1}
-                           : (Step){0, 1, 0, dot->b.n};
+    if (dot->b.k_is_col) {
+        return (Step){0, dot->block, 0, narrow ? dot->b.n : 1};
+    }
+    return (Step){0, 1, 0, dot->b.n};
 }
 
 static int count_steps(const DotLoop *dot)

@@ -157,7 +157,10 @@ static int run_length(Reducer *red, const Scratch *scratch)
 {
     int most = ACCESS_BYTES / scratch->bytes;
     bool inner = red->axis == red->from->rank - 1; /* the neighbours are what was reduced */
-    return inner ? 1 : gpu_run_length(red->em, red->from, most < MAX_RUN ? most : MAX_RUN);
+    if (inner) {
+        return 1;
+    }
+    return gpu_run_length(red->em, red->from, most < MAX_RUN ? most : MAX_RUN);
 }
 
 /* ---- result ---- */

@@ -79,7 +79,9 @@ static int along(const Layout *layout, int r, int64_t k)
 {
     for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
         int32_t moves = layout->basis[IN_REGISTER][bit][1];
-        r = moves ? (r & ~(1 << bit)) | (k & moves ? 1 << bit : 0) : r;
+        if (moves) {
+            r = (r & ~(1 << bit)) | (k & moves ? 1 << bit : 0);
+        }
     }
     return r;
 }

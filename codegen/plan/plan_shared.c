@@ -38,9 +38,10 @@ int64_t plan_memory_bytes(Func *func, const Value *memory)
 {
     bool barrier = memory->type->kind == TYPE_MBARRIER;
     int64_t count = plan_elements(func, memory->type);
-    return op_int(memory->def, ATTR_PACKED, 0)
-               ? count / 2
-               : count * (barrier ? MBARRIER_BYTES : dtype_bytes(memory->type->dtype));
+    if (op_int(memory->def, ATTR_PACKED, 0)) {
+        return count / 2;
+    }
+    return count * (barrier ? MBARRIER_BYTES : dtype_bytes(memory->type->dtype));
 }
 
 int plan_reduce_slots(Func *func, const Op *op)

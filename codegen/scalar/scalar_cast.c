@@ -288,7 +288,10 @@ static LLVMValueRef int_to_float(Llvm *l, LLVMValueRef a, DType from, DType to)
     if (narrow_result && dtype_bits(from) == 64) {
         return float_to_float(l, sticky_f64(l, a, is_signed), DT_F64, to);
     }
-    DType through = narrow_result ? (dtype_bits(from) == 32 ? DT_F64 : DT_F32) : to;
+    DType through = to;
+    if (narrow_result) {
+        through = dtype_bits(from) == 32 ? DT_F64 : DT_F32;
+    }
     LLVMTypeRef type = llvm_like(llvm_type(l, through), LLVMTypeOf(a));
     LLVMValueRef value = is_signed ? LLVMBuildSIToFP(l->builder, a, type, "")
                                    : LLVMBuildUIToFP(l->builder, a, type, "");

@@ -167,9 +167,11 @@ Val local_results(Lower *l, const Expr *call, const FnDecl *fn, const Val *retur
     }
     for (int i = 0; i < n; i++) {
         const ParamDecl *result = &fn->results.items[i];
-        tuple.items[i] = !returned
-                             ? written_result(l, call, fn, result)
-                             : returned_result(l, result, parts ? returned->items[i] : *returned);
+        if (returned) {
+            tuple.items[i] = returned_result(l, result, parts ? returned->items[i] : *returned);
+        } else {
+            tuple.items[i] = written_result(l, call, fn, result);
+        }
         if (is_poison(&tuple.items[i])) {
             return poison_val();
         }

@@ -200,8 +200,10 @@ static void add_plane(Array *to, const Array *c, const Buffer *sum, int sample)
     unsigned char *out = array_plane(to, sample);
     const unsigned char *add = c ? array_plane(c, sample) : NULL;
     for (size_t i = 0; i < (size_t)to->n; i++) {
-        Scalar from = c ? scalar_load(to->dtype, add + i * bytes)
-                        : (is_float ? (Scalar){.f = 0} : (Scalar){.i = 0});
+        Scalar from = is_float ? (Scalar){.f = 0} : (Scalar){.i = 0};
+        if (c) {
+            from = scalar_load(to->dtype, add + i * bytes);
+        }
         if (is_float) {
             from.f += ((const double *)(const void *)sum->bytes)[i];
         } else {

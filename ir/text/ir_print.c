@@ -310,7 +310,9 @@ static void put_block(Printer *p, const Block *block)
 
 static const char *stage_name(IrLevel stage)
 {
-    return stage == LEVEL_TENSOR ? "tensor" : stage == LEVEL_LOOP ? "loop" : "staged";
+    static const char *const NAMES[] = {
+        [LEVEL_TENSOR] = "tensor", [LEVEL_LOOP] = "loop", [LEVEL_STAGED] = "staged"};
+    return NAMES[stage];
 }
 
 static void put_params(Printer *p)

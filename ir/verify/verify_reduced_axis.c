@@ -315,7 +315,12 @@ static const char *wrong_loop(Verifier *v, const Op *loop, const Op *op, Dim who
                    ? NULL
                    : "walks a part of it, and nothing combines the parts";
     }
-    int i = scans(op) ? (continues_scan(v, loop, op) ? 0 : -1) : carried(v, loop, op);
+    int i;
+    if (scans(op)) {
+        i = continues_scan(v, loop, op) ? 0 : -1;
+    } else {
+        i = carried(v, loop, op);
+    }
     if (i < 0) {
         return "has a tile of it, and the loop over the tiles does not carry what it comes to";
     }

@@ -96,9 +96,12 @@ static void tie_operands(const Ties *ties, Op *op)
     int written = written_operand(op);
     for (int at = 0; at < op->n_operands; at++) {
         Value *operand = op->operands[at];
-        Value *result = written >= 0
-                            ? op->operands[written]
-                            : op->results[op->kind == OP_FOLD && at < op->n_results ? at : 0];
+        Value *result;
+        if (written >= 0) {
+            result = op->operands[written];
+        } else {
+            result = op->results[op->kind == OP_FOLD && at < op->n_results ? at : 0];
+        }
         bool array = operand && operand != result && operand->type->kind == TYPE_ARRAY;
         if (array && op_has_result_axes(op, at) && operand->type->rank != result->type->rank) {
             continue; /* a pass asks while it replaces operands one by one */

@@ -76,6 +76,9 @@ CodeCounts code_combine_counts(const CodeSize *size, const Op *op)
     bool crosses = c.warps > 0;
     double n = scans ? scan_instructions(&c, crosses) : reduce_instructions(&c, crosses);
     n -= op->n_regions ? c.each : 0;
-    double stores = crosses ? c.values * (scans ? 1 : c.out / c.vector) : 0;
+    double stores = 0;
+    if (crosses) {
+        stores = c.values * (scans ? 1 : c.out / c.vector);
+    }
     return (CodeCounts){.instructions = fmax(0, n), .shared_stores = stores};
 }

@@ -38,7 +38,10 @@ static double cast_instructions(const Op *op)
         return widens && dtype_is_signed(from) ? 1 : 0;
     }
     bool narrow = dtype_is_float(to) && dtype_bits(to) < dtype_bits(from);
-    return narrow ? 0.5 * (dtype_bits(from) > 32 ? 4 : 1) : 1;
+    if (!narrow) {
+        return 1;
+    }
+    return dtype_bits(from) > 32 ? 2 : 0.5;
 }
 
 static bool is_power_of_two(const Value *divisor)

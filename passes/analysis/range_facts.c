@@ -191,7 +191,10 @@ int64_t range_overrun(const DimVar *range)
 {
     const Op *op = binding(range);
     bool part = op && op->kind == OP_FOR && op_int(op, ATTR_SINGLE_TRIP, 0) > 1;
-    return range_is_full(range) ? 0 : (part ? blocks_of(op) : 1) * range->capacity - 1;
+    if (range_is_full(range)) {
+        return 0;
+    }
+    return (part ? blocks_of(op) : 1) * range->capacity - 1;
 }
 
 bool range_is_full(const DimVar *range)

@@ -16,7 +16,10 @@ static int64_t least_of(DType dtype)
 static int64_t most_of(DType dtype)
 {
     int bits = dtype_bits(dtype) - (dtype_is_signed(dtype) ? 1 : 0);
-    return bits >= 63 ? (dtype_is_signed(dtype) ? INT64_MAX : -1) : ((int64_t)1 << bits) - 1;
+    if (bits >= 63) {
+        return dtype_is_signed(dtype) ? INT64_MAX : -1;
+    }
+    return ((int64_t)1 << bits) - 1;
 }
 
 double reduce_neutral(const char *fn, DType dtype, int64_t *integer)

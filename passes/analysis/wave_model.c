@@ -96,7 +96,9 @@ static DotTiling best_tail(const Target *target, const Machine *machine, const D
     int64_t given = tiles.tail_along_n ? size->user_tail_n : size->user_tail_m;
     int64_t keep = tiles.count / target->machine->num_sms * target->machine->num_sms / each,
             tail = lines - keep;
-    tail = given ? cost_waves(given, tiles.tail_along_n ? tiles.n : tiles.m) : tail;
+    if (given) {
+        tail = cost_waves(given, tiles.tail_along_n ? tiles.n : tiles.m);
+    }
     tail = group > 1 ? cost_waves(tail, group) * group : tail;
     bool fits = given % (tiles.tail_along_n ? tiles.n : tiles.m) == 0;
     if (tail < 1 || tail >= lines || !fits) {

@@ -82,7 +82,10 @@ static Value *plus(Builder *b, OpKind kind, Value *a, Value *c)
     if (!a && kind == OP_SUB) {
         zero = build_float(b, c->type, 0);
     }
-    return a || zero ? build_binary(b, kind, a ? a : zero, c) : c;
+    if (!a && !zero) {
+        return c;
+    }
+    return build_binary(b, kind, a ? a : zero, c);
 }
 
 bool fuse_step_affine(Builder *b, const Op *op, int at, int axis, AffineView *of)

@@ -353,7 +353,10 @@ static void look_outside(Op *inner, void *user)
     Outer *outer = user;
     for (int i = 0; i < inner->n_operands && !outer->wanted; i++) {
         Value *value = inner->operands[i];
-        const Block *block = value ? (value->def ? value->def->parent : value->block) : NULL;
+        const Block *block = NULL;
+        if (value) {
+            block = value->def ? value->def->parent : value->block;
+        }
         while (block && block->parent != outer->op) {
             block = block->parent ? block->parent->parent : NULL;
         }

@@ -338,6 +338,8 @@ Value *fuse_outside_value(ValueAt *p, const Op *gather)
 {
     Type type = shaped(p, gather->results[0]->type->dtype);
     const Attr *value = op_attr(gather, ATTR_VALUE);
-    return dtype_is_float(type->dtype) ? build_float(&p->at, type, value ? value->f : 0)
-                                       : build_int(&p->at, type, value ? value->i : 0);
+    if (dtype_is_float(type->dtype)) {
+        return build_float(&p->at, type, value ? value->f : 0);
+    }
+    return build_int(&p->at, type, value ? value->i : 0);
 }

@@ -312,9 +312,9 @@ static Value *most_of(Builder *b, const Bound *bound)
         } else {
             most = extreme_element(b, most, times > 0 ? "max" : "min");
         }
-        most = times == 1 || times == -1
-                   ? most
-                   : build_binary(b, OP_MUL, most, build_i64(b, times < 0 ? -times : times));
+        if (times != 1 && times != -1) {
+            most = build_binary(b, OP_MUL, most, build_i64(b, times < 0 ? -times : times));
+        }
         sum = build_binary(b, times < 0 ? OP_SUB : OP_ADD, sum, most);
     }
     return sum;

@@ -20,6 +20,7 @@
 #include "ir/build.h"
 #include "ir/target/target.h"
 #include "passes/pass.h"
+#include "support/int_math.h"
 
 enum {
     GPU_TERMS = 2048, /* the boundary between two chunks costs less than 0.5 % of their time */
@@ -152,7 +153,7 @@ static void chunk_loop(Op *loop, void *user)
     bool any = false;
     for (int i = 0; i < n; i++) {
         int64_t terms = terms_of_step(func, loop, i);
-        chunks[i] = is_long(func, loop, terms) ? chunk / (terms < chunk ? terms : chunk) : 0;
+        chunks[i] = is_long(func, loop, terms) ? chunk / min_i64(terms, chunk) : 0;
         any = any || chunks[i] > 0;
     }
     if (any) {

@@ -328,7 +328,10 @@ static Value *nest_numerator(Builder *b, Value **dividend, Type divisor)
     if (number || alike) {
         *dividend = mul->operands[0];
     }
-    return alike ? spread->operands[0] : build_float(b, divisor, number ? number->f : 1);
+    if (alike) {
+        return spread->operands[0];
+    }
+    return build_float(b, divisor, number ? number->f : 1);
 }
 
 /* x / c of a sum x as x * (1 / c), and (x * k) / c as x * (k / c), where c does not vary along the

@@ -34,7 +34,9 @@ static Value *without_factor(Builder *b, Value *operand, const FactorSide *side)
 static Value *spread_factor(Builder *b, const FactorSide *found, int side, Type result)
 {
     Value *factor = build_cast(b, axis_dropped(b, found->factor, found->along_k), DT_F32);
-    factor = factor->type->rank ? build_expand(b, factor, side == 0 ? 1 : 0) : factor;
+    if (factor->type->rank) {
+        factor = build_expand(b, factor, side == 0 ? 1 : 0);
+    }
     return build_broadcast(b, factor, result->rank, result->dims);
 }
 

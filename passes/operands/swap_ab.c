@@ -178,10 +178,11 @@ static const MatrixInstr *unit_for(const Func *func, const Op *dot)
     Type a = dot->operands[0]->type, b = dot->operands[1]->type, c = dot->results[0]->type;
     bool plain = c->rank == 2 && dot->n_operands == 2 && c->dtype == DT_F32;
     bool rounded = an_rounded(dot);
-    return plain && func->target->has_bulk_copy
-               ? mma_find(func->target, "wgmma", rounded ? DT_TF32 : a->dtype,
-                          rounded ? DT_TF32 : b->dtype, DT_F32)
-               : NULL;
+    if (!plain || !func->target->has_bulk_copy) {
+        return NULL;
+    }
+    return mma_find(func->target, "wgmma", rounded ? DT_TF32 : a->dtype,
+                    rounded ? DT_TF32 : b->dtype, DT_F32);
 }
 
 /* Does the unit take the right operand where k is contiguous alone, which it is in the left one? */

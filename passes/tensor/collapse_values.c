@@ -106,7 +106,10 @@ static Value *merged_expand(Collapse *f, const Op *op, int at)
         return keep(f, op->operands[0]);
     }
     Value *from = collapse_value(f, op->operands[0], axis < at ? at - 1 : at);
-    return !from || f->tries ? from : build_expand(&f->b, from, axis > at ? axis - 1 : axis);
+    if (!from || f->tries) {
+        return from;
+    }
+    return build_expand(&f->b, from, axis > at ? axis - 1 : axis);
 }
 
 static Value *merged_squeeze(Collapse *f, const Op *op, int at)
@@ -116,7 +119,10 @@ static Value *merged_squeeze(Collapse *f, const Op *op, int at)
         return NULL;
     }
     Value *from = collapse_value(f, op->operands[0], axis <= at ? at + 1 : at);
-    return !from || f->tries ? from : build_squeeze(&f->b, from, axis > at ? axis - 1 : axis);
+    if (!from || f->tries) {
+        return from;
+    }
+    return build_squeeze(&f->b, from, axis > at ? axis - 1 : axis);
 }
 
 static Value *merged_permute(Collapse *f, const Op *op, int at)
@@ -300,7 +306,9 @@ static Value *merged_along_one(Collapse *f, const Op *op, int at)
     Value *places = build_binary(&f->b, own == first ? OP_DIV : OP_MOD, all, by);
     Value *merged = taken(f, from, own, places);
     bool has_other = own == first || first >= 0;
-    merged = has_other ? build_squeeze(&f->b, merged, own == first ? own + 1 : first) : merged;
+    if (has_other) {
+        merged = build_squeeze(&f->b, merged, own == first ? own + 1 : first);
+    }
     return build_broadcast(&f->b, merged, to->rank, to->dims);
 }
 
@@ -350,9 +358,10 @@ static Value *merged_reduce(Collapse *f, const Op *op, int at)
                   (has_both(f, b, at) && has_none(f, a, at));
     }
     Value *from = collapse_value(f, op->operands[0], at);
-    return !from || f->tries
-               ? from
-               : build_reduce(&f->b, op_word(op, ATTR_FN), from, axis > at ? axis - 1 : axis);
+    if (!from || f->tries) {
+        return from;
+    }
+    return build_reduce(&f->b, op_word(op, ATTR_FN), from, axis > at ? axis - 1 : axis);
 }
 
 /* The last batch joins the rows where the columns' factor is the same for all of it. */

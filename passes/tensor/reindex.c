@@ -122,7 +122,10 @@ static Spread add_term(Reindex *r, Spread sum, Spread place, Dim coef)
     coef = subtracts ? poly_mul(r->b.func, coef, poly_const(r->b.func, -1)) : coef;
     bool plain = poly_is_number(coef, 1);
     Spread term = plain ? place : with_size(r, OP_MUL, place, coef);
-    return !sum.value ? term : reindex_binary(r, subtracts ? OP_SUB : OP_ADD, sum, term);
+    if (!sum.value) {
+        return term;
+    }
+    return reindex_binary(r, subtracts ? OP_SUB : OP_ADD, sum, term);
 }
 
 static Spread add_base(Reindex *r, Spread sum, Dim base)

@@ -128,7 +128,10 @@ int64_t tile_held_together(const Func *func, TilePlan *plan)
 static int64_t shares_of(Func *func, const TilePlan *plan)
 {
     const ScheduleEntry *line = schedule_user_entry(func, "split_k", "");
-    return tile_can_split_k(plan) ? max_i64(1, line ? line->number : plan->split_k) : 1;
+    if (!tile_can_split_k(plan)) {
+        return 1;
+    }
+    return max_i64(1, line ? line->number : plan->split_k);
 }
 
 /* Why blocks that may be a cluster are one, or not. */

@@ -195,10 +195,11 @@ static const char *target_words(const BundleBuilder *builder, const BundleVarian
         ptx |= same && at->kind == BUNDLE_PTX;
     }
     bool nvidia = strncmp(of->target, "sm_", 3) == 0;
-    return !nvidia || !(object || ptx)
-               ? of->target
-               : arena_printf(&builder->work->arena, "%s (%s%s%s)", of->target,
-                              object ? "cubin" : "", object && ptx ? ", " : "", ptx ? "PTX" : "");
+    if (!nvidia || !(object || ptx)) {
+        return of->target;
+    }
+    return arena_printf(&builder->work->arena, "%s (%s%s%s)", of->target, object ? "cubin" : "",
+                        object && ptx ? ", " : "", ptx ? "PTX" : "");
 }
 
 static bool is_listed(const BundleBuilder *builder, size_t function, size_t variant, bool target)

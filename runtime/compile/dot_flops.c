@@ -77,7 +77,10 @@ static double count_parts(Count *count, const Op *loop)
     const Op *binder = by->block->parent;
     int64_t step = op_attr(binder, ATTR_STEPS)->ints[by->index];
     double parts = extent(count, op_attr(binder, ATTR_DIMS)->dims[by->index]);
-    return parts > 1 && parts < UNKNOWN ? ceil(parts / (double)(step > 0 ? step : 1)) : 1;
+    if (parts <= 1 || parts >= UNKNOWN) {
+        return 1;
+    }
+    return ceil(parts / (double)(step > 0 ? step : 1));
 }
 
 static double loop_share(Count *count, const Op *loop)

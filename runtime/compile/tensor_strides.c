@@ -218,9 +218,10 @@ static Dim take_stride(Words *w, int axis)
     }
     int64_t multiple = 1;
     bool any = !take_number(w, &multiple);
-    return any || (multiple > 0 && multiple <= INT32_MAX)
-               ? variable(w->func, w->param, axis, minus ? -multiple : multiple)
-               : NULL;
+    if (!any && (multiple <= 0 || multiple > INT32_MAX)) {
+        return NULL;
+    }
+    return variable(w->func, w->param, axis, minus ? -multiple : multiple);
 }
 
 static bool not_understood(const Words *w)

@@ -40,7 +40,10 @@ static void pass_exprs(Serializer *way, PlanExpr **exprs, int rank, int sizes)
     bool given = *exprs != NULL;
     serialize_bool(way, &given);
     if (!way->out) {
-        *exprs = given ? ARENA_ARRAY(way->arena, PlanExpr, rank > 0 ? rank : 1) : NULL;
+        *exprs = NULL;
+        if (given) {
+            *exprs = ARENA_ARRAY(way->arena, PlanExpr, rank > 0 ? rank : 1);
+        }
     }
     for (int i = 0; given && i < rank; i++) {
         pass_expr(way, &(*exprs)[i], sizes);

@@ -27,7 +27,10 @@ typedef struct Held {
 static int registers_of(Type type)
 {
     bool held = type->kind == TYPE_ARRAY && type->layout;
-    int words = held ? layout_registers(type->layout) * (dtype_bits(type->dtype) > 32 ? 2 : 1) : 0;
+    int words = 0;
+    if (held) {
+        words = layout_registers(type->layout) * (dtype_bits(type->dtype) > 32 ? 2 : 1);
+    }
     return held && dtype_bits(type->dtype) < 32 ? words * dtype_bits(type->dtype) / 32 : words;
 }
 

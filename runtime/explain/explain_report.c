@@ -259,7 +259,10 @@ static double op_flops(const EvalPoint *context, const Op *op)
     default: break;
     }
     bool counts = type && op_has(op, TRAIT_ELEMENTWISE) && dtype_is_float(type->dtype);
-    return counts ? elements(context, type) * (op->kind == OP_FMA ? 2 : 1) : 0;
+    if (!counts) {
+        return 0;
+    }
+    return elements(context, type) * (op->kind == OP_FMA ? 2 : 1);
 }
 
 /* A cache's places for lines that lie `stride` bytes apart: of `ways` a set, one of each `span`. */
@@ -312,7 +315,9 @@ static void tally_transposed(const Machine *core, const EvalPoint *context, cons
         cpu->l2_line_bytes += each;
     }
     /* Memory sends each line once, as far as pages of as many rows are known by address. */
-    cpu->far_line_bytes += second ? 0 : each / 2 + each / 2 / (rows <= core->tlb_pages ? line : 1);
+    if (!second) {
+        cpu->far_line_bytes += each / 2 + each / 2 / (rows <= core->tlb_pages ? line : 1);
+    }
 }
 
 /* Of a CPU: loops over what is reduced and stored; how runs begin, but for those that continue

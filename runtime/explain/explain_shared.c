@@ -279,11 +279,8 @@ void reduce_tally(Walk *walk, const Op *op, double times)
     s.axis = (int)op_int(op, ATTR_AXIS, 0);
     s.bytes = dtype_bytes(s.from->dtype);
     s.times = times;
-    s.run =
-        s.axis == s.from->rank - 1
-            ? 1
-            : tile_run_length(s.from, s.from->rank - 1,
-                              ACCESS_BYTES / s.bytes < MAX_RUN ? ACCESS_BYTES / s.bytes : MAX_RUN);
+    int most = ACCESS_BYTES / s.bytes < MAX_RUN ? ACCESS_BYTES / s.bytes : MAX_RUN;
+    s.run = s.axis == s.from->rank - 1 ? 1 : tile_run_length(s.from, s.from->rank - 1, most);
     for (int bit = 0; bit < s.from->layout->bits[IN_WARP]; bit++) {
         s.mask |= moves(&s, IN_WARP, bit) ? 1u << bit : 0;
     }

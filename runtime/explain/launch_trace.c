@@ -80,8 +80,10 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
         long_axes += grid->tiles[i] > AMONG_MORE;
     }
     static const int SAMPLES[] = {ALONE, ALONE, AMONG_TWO, AMONG_MORE}; /* by long axes */
-    int most =
-        grid_tiles(grid) <= MAX_TILES ? MAX_SAMPLES - 1 : SAMPLES[long_axes < 3 ? long_axes : 3];
+    int most = SAMPLES[long_axes < 3 ? long_axes : 3];
+    if (grid_tiles(grid) <= MAX_TILES) {
+        most = MAX_SAMPLES - 1;
+    }
     Samples s = sample(walk, n, walk->costly ? (most + COSTLY - 1) / COSTLY : most);
     for (int i = 0; i < s.n; i++) {
         grid_bind(&walk->context, grid, axis, s.at[i]);

@@ -162,9 +162,9 @@ static double instructions(const LaunchReport *launch)
             each = 1 + ADDRESS_OPS + GUARD_OPS * is_guarded(at);
         }
         double elements = (double)at->bytes / dtype_bytes(at->value->type->dtype);
-        each += product && is_widened(at) && !launch->product.instruction
-                    ? elements * (elements > 1 ? WIDEN_OPS : 1)
-                    : 0;
+        if (product && is_widened(at) && !launch->product.instruction) {
+            each += elements * (elements > 1 ? WIDEN_OPS : 1);
+        }
         sum += at->requests * each;
     }
     return sum;
