@@ -59,8 +59,8 @@ static Diag *wrong_form(Module *module, const Expr *expr, const char *what)
 {
     Diag *diag = front_error(module->diags, ERR_DERIVATIVE, expr->span, "%s", what);
     diag_help(module->diags, diag,
-              "write `vjp(f)`, `grad(f)` or `jvp(f)`, f the name of a kernel; `vjp(f, x)`: by x "
-              "alone");
+              "write `vjp(f)`, `grad(f)` or `jvp(f)`, where f is the name of a kernel, or "
+              "`vjp(f, x)` for the gradient of x only");
     return diag;
 }
 

@@ -65,7 +65,7 @@ static void check_library(Module *module, const ImportDecl *import)
         diag_help(module->diags, diag, "did you mean `import %s`?", nearest_found(&nearest));
         diag_fix(module->diags, diag, import->span, "%s", nearest_found(&nearest));
     } else {
-        diag_help(module->diags, diag, "a file's path stands in quotes: `import \"%s.tile\"`",
+        diag_help(module->diags, diag, "write the path of a file in quotes: `import \"%s.tile\"`",
                   import->path);
     }
 }

@@ -309,7 +309,7 @@ static void check_defs(Signer *s)
         }
         if (expr_mentions(def->value, def->name)) {
             Diag *diag = front_error(s->diags, ERR_SIZE, span_join(def->span, def->value->span),
-                                     "`%s` is defined by itself", def->name);
+                                     "`%s` is defined in terms of itself", def->name);
             diag_help(s->diags, diag,
                       "a size that a type names needs no definition: leave the clause out");
         }

@@ -339,8 +339,8 @@ static void give_help(Func *func, const Mark *mark, const char *fits, const char
             diag_help(func->diags, diag, "leave out the lines that set %s", given);
         } else if (is_out_of_resources(diag)) {
             diag_help(func->diags, diag,
-                      "an axis that tiles hold whole, or `by exactly`, is too long: walk it with "
-                      "`for`, in steps that may be chosen");
+                      "an axis that tiles hold as a whole, or with `by exactly`, is too long: "
+                      "iterate over it with `for`, with a step that the compiler may choose");
         }
     }
 }

@@ -132,10 +132,11 @@ static void check_access(Waste *waste, const Op *op)
     bool store = op->kind == OP_STORE;
     const char *name = access.memory->name ? access.memory->name : "a tensor";
     Diag *diag = diag_warning(waste->func->diags, ERR_UNCOALESCED, op->span,
-                              "threads %s one column of `%s`: each takes a transaction of its own",
+                              "threads %s one column of `%s`: each access is a memory "
+                              "transaction of its own",
                               store ? "write" : "read", name);
     diag_help(waste->func->diags, diag,
-              "let the threads walk the last axis of `%s`: exchange its axes", name);
+              "exchange the axes of `%s`, so that adjacent threads access its last axis", name);
 }
 
 /* ---- padding ---- */

@@ -140,16 +140,17 @@ int check_bundle(const Options *options)
                          emit);
     }
     if (options->stop_after) {
-        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--stop-after goes with --emit ir");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--stop-after requires --emit ir");
     }
     if (!*path || strcmp(path, "-") == 0 || ends(path, "/") || ends(path, ".o") ||
         ends(path, ".h") || ends(path, ".so")) {
         return fail_code(FAIL_NO_OUTPUT, TESSERA_USAGE,
-                         "-o NAME says where to: it makes NAME.h and NAME.%s", object);
+                         "-o NAME is required: it names the output files NAME.h and NAME.%s",
+                         object);
     }
     if (options->variants.n > 0 && (options->sizes.n > 0 || options->strides.n > 0)) {
         return fail_code(FAIL_CONFLICT, TESSERA_USAGE,
-                         "with --variant, sizes and strides stand in the variants");
+                         "with --variant, sizes and strides are given in the variants");
     }
     return 0;
 }

@@ -83,7 +83,7 @@ static int check_output(const Options *options)
                          "compile takes one file and one -o; parameters go into --set");
     }
     if (options->json && !options->describe) {
-        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json goes with --describe");
+        return fail_code(FAIL_CONFLICT, TESSERA_USAGE, "--json requires --describe");
     }
     if (options->dependencies && (!*path || strcmp(path, "-") == 0 || options->describe)) {
         return fail_code(FAIL_CONFLICT, TESSERA_USAGE,

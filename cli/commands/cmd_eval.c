@@ -84,7 +84,7 @@ static char *program_of(const Parameters *parameters, const char *type, const ch
 static int find_type(Options *options, const Parameters *parameters, const char *expression,
                      const char **type)
 {
-    static const char BEHIND[] = " does not become ";
+    static const char BEHIND[] = " is not converted to ";
     const TesseraDiagnostic *items;
     TesseraContext *context;
     TesseraProgram *program = NULL;

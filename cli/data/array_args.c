@@ -161,7 +161,9 @@ static int give_output(const Session *session, const char *text, Arrays *arrays)
         }
     }
     if (taken) {
-        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "-o %.200s: another result goes there",
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE,
+                         "-o %.200s: another result is written "
+                         "there",
                          text);
     }
     arrays->items[i].to = path;

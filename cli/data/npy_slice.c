@@ -98,7 +98,7 @@ static bool take_slice(Reader *r, int axis, int to, bool has_first, int64_t firs
         take_number(r, &step);
     }
     if (step == 0 || step == INT64_MIN) {
-        return complain(r, "a step of 0 goes nowhere");
+        return complain(r, "the step must not be 0");
     }
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
     int64_t begin = step < 0 ? high : low, end = step < 0 ? low : high;

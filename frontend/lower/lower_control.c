@@ -251,8 +251,8 @@ void lower_leave(Lower *l, const Stmt *stmt)
 void mixes_lanes(Lower *l, Span span, const char *name)
 {
     Diag *diag = lower_error(l, ERR_LANE_LOOP, span,
-                             "`%s` over an axis inside of a loop that ends for each element by "
-                             "itself",
+                             "`%s` over an axis is not possible inside of a loop that ends "
+                             "element by element",
                              name);
     diag_help(l->diags, diag, "reduce by index, `sum(k in K) …`, or before the loop");
 }
@@ -334,8 +334,8 @@ static bool carries_scalars(Lower *l, const WhileLoop *loop, const LoopCarried *
         const Symbol *symbol = carried->symbols.items[i];
         if (shape_of(&symbol->val).rank > 0) {
             Diag *diag = lower_error(l, ERR_LANE_LOOP, loop->span,
-                                     "this loop ends for each element by itself, but changes an "
-                                     "array, `%s`",
+                                     "this loop ends element by element, but changes an array, "
+                                     "`%s`",
                                      symbol->name);
             diag_label(l->diags, diag, symbol->span, "%s", val_text(l, &symbol->val));
             diag_help(l->diags, diag, "make its axes indices of the `parallel` around it");

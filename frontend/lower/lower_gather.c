@@ -58,8 +58,8 @@ Val gather_vals(Lower *l, Span span, const Val *memory, const Val *indices, cons
     int n = 0;
     if (memory->kind == VAL_ARRAY && made_in_loop(l, memory->value)) {
         Diag *diag = lower_error(l, ERR_LANE_LOOP, span,
-                                 "this array is made inside of a loop that ends for each element "
-                                 "by itself, and cannot be read by index there");
+                                 "this array is computed inside of a loop that ends element by "
+                                 "element, and cannot be read by index there");
         diag_help(l->diags, diag, "make it before the loop");
         return poison_val();
     }

@@ -168,7 +168,7 @@ static void report_outside(Lower *l, const AxisIndex *axis_index, Span whole)
     const char *why = "";
     if (small) {
         const char *rule = arena_printf(l->arena, "%s >= %lld", small->name, (long long)least);
-        why = arena_printf(l->arena, "; %s may be %lld: nothing says that %s", small->name,
+        why = arena_printf(l->arena, "; %s may be %lld: it is not known that %s", small->name,
                            (long long)(small->least > 0 ? small->least : 0), rule);
         diag_help(l->diags, diag, "if it always is: `assume %s`; else `(x[…] else 0)`", rule);
         lower_fix_assume(l, diag, rule);

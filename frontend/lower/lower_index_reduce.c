@@ -321,7 +321,8 @@ Val lower_prefix(Lower *l, const Expr *expr)
         DType dtype;
         if (builtin == BUILTIN_MEAN || builtin == BUILTIN_ARGMAX || builtin == BUILTIN_ARGMIN) {
             Diag *diag = lower_error(l, ERR_LANE_LOOP, expr->span,
-                                     "`%s` inside of a loop that ends for each element by itself",
+                                     "`%s` is not possible inside of a loop that ends element by "
+                                     "element",
                                      expr->name);
             diag_help(l->diags, diag, "write a `for` loop, or for a mean `sum(…)` by the count");
             return poison_val();

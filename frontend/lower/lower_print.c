@@ -45,7 +45,7 @@ static bool add_value(Lower *l, Message *s, const Expr *expr)
     if (s->n == MAX_MESSAGE_VALUES) {
         Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "more than %d values",
                                  (int)MAX_MESSAGE_VALUES);
-        diag_help(l->diags, diag, "say the rest in another statement");
+        diag_help(l->diags, diag, "print the rest in another statement");
         return false;
     }
     if (!broadcast_shapes(l, expr->span, NULL, &s->vals[s->n ? s->n - 1 : 0], expr, &val, &s->slot,

@@ -32,7 +32,7 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
             taken += !drops;
         }
         if (from.rank > slot->rank && taken == slot->rank && index.n == (size_t)(3 * from.rank)) {
-            diag_help(l->diags, diag, "an axis of extent 1 goes by an index: `x[%s]`",
+            diag_help(l->diags, diag, "an index drops an axis of extent 1: `x[%s]`",
                       index.data + 2);
         } else if (from.rank > 0 && slot->rank == 1 && poly_is_const(slot->dims[0], &one) &&
                    one == 1) {
@@ -76,8 +76,8 @@ static void store_scattered(Lower *l, const Stmt *stmt, Value *tensor, const Ind
     slot.lanes |= lanes_from(l, 0);
     if (l->lane_loop && slot.rank > 0) {
         Diag *diag = lower_error(l, ERR_LANE_LOOP, stmt->span,
-                                 "an array is written inside of a loop that ends for each element "
-                                 "by itself");
+                                 "an array cannot be written inside of a loop that ends element "
+                                 "by element");
         diag_help(l->diags, diag, "write single elements, or after the loop");
         return;
     }

@@ -200,8 +200,8 @@ bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype
 {
     DType from = dtype_of(val);
     if (!dtype_converts(from, dtype, val->literal, narrow)) {
-        Diag *diag = lower_error(l, code, span, "%s does not become %s by itself", val_text(l, val),
-                                 dtype_name(dtype));
+        Diag *diag = lower_error(l, code, span, "%s is not converted to %s implicitly",
+                                 val_text(l, val), dtype_name(dtype));
         diag_help(l->diags, diag, "%s",
                   dtype == DT_BOOL ? "write a condition: `… != 0`"
                                    : arena_printf(l->arena, "cast it: `%s(…)`", dtype_name(dtype)));
@@ -269,7 +269,7 @@ bool const_int(Lower *l, const Expr *expr, int64_t *out)
         Diag *diag = lower_error(l, ERR_NOT_CONST, expr->span, "this is not a constant integer");
         diag_help(l->diags, diag, "%s",
                   val.kind == VAL_TUPLE
-                      ? "several stand in brackets: `axis=[0, 1]`"
+                      ? "write several axes in brackets: `axis=[0, 1]`"
                       : "write a number, a const parameter, or a size of an `assume … in`");
     }
     return false;

@@ -58,9 +58,9 @@ static void add_block(Lower *l, const ScheduleDecl *block, int strength, TuneCho
             block_check_axis(l, &decl->entry);
         }
         if (old && !block->when && old->strength == strength) {
-            Diag *diag =
-                lower_error(l, ERR_SCHEDULE_TWICE, decl->entry.span,
-                            "what to try of `%s` is said twice", block_entry_name(l, &decl->entry));
+            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, decl->entry.span,
+                                     "the values to try for `%s` are given twice",
+                                     block_entry_name(l, &decl->entry));
             diag_label(l->diags, diag, old->span, "and here");
         } else if (old) {
             *old = make_choice(l, decl, strength);

@@ -15,7 +15,7 @@ static void refuse_word_before_name(Parser *p)
     Token name = parser_peek(p);
     if (name.kind == TOK_NAME) {
         diag_help(p->diags, parser_error(p, "a parameter"),
-                  "the word stands before the type: `%s: %s …`", token_name(p, name), word);
+                  "the keyword comes before the type: `%s: %s …`", token_name(p, name), word);
     }
 }
 
@@ -149,8 +149,8 @@ static void parse_rule(Parser *p, Where *where)
             front_error(p->diags, ERR_EXPECTED, rule->span, "this is no clause of `where`");
         if (rule->kind == EXPR_NAME && parser_at(p, TOK_NAME)) { /* H is a multiple of G */
             diag_help(p->diags, diag,
-                      "it is written without words: `%s %% 16 == 0`, `%s >= 1`; `%s = Q*G` says "
-                      "that it is a multiple of the size G",
+                      "write the fact as a condition: `%s %% 16 == 0`, `%s >= 1`; `%s = Q*G` "
+                      "says that it is a multiple of the size G",
                       rule->name, rule->name, rule->name);
         } else {
             diag_help(p->diags, diag,

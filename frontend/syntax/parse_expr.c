@@ -241,7 +241,7 @@ static Expr *parse_primary(Parser *p)
         if (parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_SCHEDULE) ||
             parser_at(p, TOK_TUNE) || parser_at(p, TOK_IMPORT)) {
             diag_help(p->diags, diag,
-                      "`%s` begins a declaration, which stands by itself, in no other",
+                      "`%s` begins a declaration, which cannot be inside of another one",
                       token_text(p->token.kind));
         } else {
             parser_help_reserved(p, diag);

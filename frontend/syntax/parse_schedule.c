@@ -187,7 +187,7 @@ static bool parse_last(Parser *p, const ScheduleKey *kind, const EntryDecl *firs
     }
     Diag *diag = front_error(p->diags, ERR_CHOICE, value->span, "this is no range to try");
     if (!numbers) {
-        diag_help(p->diags, diag, "only numbers make a range; words stand one by one");
+        diag_help(p->diags, diag, "a range consists of numbers; list words one by one");
     } else if (last.number < first->number) {
         diag_help(p->diags, diag, "no number is in it; did you mean `%lld..%lld`?",
                   (long long)last.number, (long long)first->number);

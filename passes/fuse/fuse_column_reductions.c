@@ -7,6 +7,7 @@
 #include "ir/nominal_sizes.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
+#include "support/int_math.h"
 
 enum {
     RESERVED_WORDS = 1, /* registers of an element of a row, in addition to what is loaded and
@@ -33,8 +34,8 @@ static int64_t row_elements(const Axes *axes, const Block *block, const RowColum
             if (row) {
                 int64_t most = poly_most(written->type->dims[i]);
                 seen[n++] = class;
-                elements *= elements < LONGEST && most < LONGEST ? (most > 0 ? most : 1) : LONGEST;
-                elements = elements < LONGEST ? elements : LONGEST;
+                bool fits = elements < LONGEST && most < LONGEST;
+                elements = fits ? min_i64(LONGEST, elements * max_i64(1, most)) : LONGEST;
             }
         }
     }
@@ -51,12 +52,12 @@ static int64_t max_row_elements(const Target *target, const RowColumnSweep *walk
 static const char *reason(bool fused, bool short_sweep)
 {
     if (fused) {
-        return "a block holds a row and what its columns have come to: rows are read once";
+        return "a block keeps a row and the partial results of its columns, so rows are read once";
     }
     if (short_sweep) {
-        return "so little is walked that no block would share it";
+        return "the swept axis is too short to be divided among blocks";
     }
-    return "a row, and what its columns have come to, may be more than a block can hold";
+    return "a row and the partial results of its columns may exceed the registers of a block";
 }
 
 /* True if the column reductions stay in the launch of the rows. Records the decision if they do

@@ -495,8 +495,8 @@ static void check_given(LayoutPass *pass, const Op *launch, int64_t blocks)
     if (held - (blocks > 1 ? 0 : THREAD_RESERVED) > available) {
         Diag *diag = diag_error(
             func->diags, ERR_REGISTERS, lives.worst->span,
-            "kernel %s holds %lld registers a thread at once; a thread of %s has %lld in %lld "
-            "block%s of %lld threads",
+            "kernel %s needs %lld registers per thread for live tiles; a thread of %s has %lld "
+            "in %lld block%s of %lld threads",
             func->name, (long long)held, func->target->name, (long long)available,
             (long long)blocks, blocks == 1 ? "" : "s",
             (long long)layout_warps(pass, body) * pass->lanes);
@@ -534,7 +534,7 @@ static void share_unit(LayoutPass *pass, Op *launch)
     } else if (available < blocks) {
         blocks =
             schedule_decide_int(func, "occupancy", "", available > 1 ? available : 1,
-                                "a thread holds values in %lld registers at once", (long long)each);
+                                "live values occupy %lld registers of a thread", (long long)each);
         op_set_int(func, launch, ATTR_OCCUPANCY, blocks);
     }
 }
@@ -585,8 +585,8 @@ void layout_check_registers(LayoutPass *pass)
             if (lives.most > most) {
                 Diag *diag = diag_error(
                     func->diags, ERR_REGISTERS, lives.worst->span,
-                    "kernel %s holds %lld registers a thread across a product; a "
-                    "thread of %s has %lld here",
+                    "kernel %s needs %lld registers per thread for values that are live across a "
+                    "dot; a thread of %s has %lld in this role",
                     func->name, (long long)lives.most, func->target->name, (long long)most);
                 diag_note(func->diags, diag, "%s", table(&lives));
             }

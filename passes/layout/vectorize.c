@@ -225,9 +225,9 @@ void pass_vectorize(Func *func)
     }
     const char *lines = schedule_decide_symbol(
         v.func, "l2_fetch", "", v.clusters ? "line" : "sector", "%s",
-        v.clusters ? "clusters that run next to one another read the rest of a line"
-                   : "`line` pays where blocks that run together read what is left "
-                     "of a line; it is to be measured");
+        v.clusters ? "clusters with adjacent tiles read the rest of a cache line"
+                   : "`line` pays if blocks that run at the same time read the rest of a cache "
+                     "line; measure it");
     if (text_equal(lines, "line")) {
         func_walk(v.func, set_line, v.func);
     }

@@ -256,14 +256,15 @@ static int64_t choose_slots(const Copies *c)
     wanted = clamp_i64(min_i64(wanted, share), MIN_SLOTS, MAX_SLOTS);
     int64_t slots = schedule_decide_int(
         func, "pipeline", "", max_i64(1, min_i64(wanted, fit)),
-        "%lld bytes a step; what comes in %d cycles, %lld, should be on its way to a "
-        "multiprocessor%s; %lld slots fit",
+        "%lld bytes per iteration; the bytes that arrive in %d cycles, %lld, should be in flight "
+        "to a multiprocessor%s; %lld pipeline stages fit",
         (long long)c->bytes, COPY_LATENCY, (long long)flight,
         held > 1 ? arena_printf(func->arena, ", which holds %lld blocks", (long long)held) : "",
         (long long)fit);
     if (slots < 1) {
         diag_error(func->diags, ERR_PIPELINE, schedule_user_entry(func, "pipeline", "")->span,
-                   "`pipeline %lld`: a ring has one slot at least", (long long)slots);
+                   "`pipeline %lld`: a ring buffer has at least one pipeline stage",
+                   (long long)slots);
     }
     return slots;
 }

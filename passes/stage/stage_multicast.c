@@ -72,9 +72,9 @@ static void refuse(StageContext *s, const Value *axis)
     if (line) {
         Diag *d =
             diag_error(s->func->diags, ERR_NOT_HERE, line->span,
-                       "`multicast %s %lld` is not possible: tiles side by side along %s have "
-                       "nothing in common that the copy engine could bring in parts, in one "
-                       "loop of as many steps each",
+                       "`multicast %s %lld` is not possible: adjacent tiles along %s share no "
+                       "operand that TMA could load in parts, in one loop with the same number "
+                       "of iterations",
                        axis->name, (long long)line->number, axis->name);
         diag_help(s->func->diags, d, "leave the line out, or another axis");
     }
@@ -105,6 +105,6 @@ void stage_multicast(StageContext *s)
     }
     schedule_decide_int(
         s->func, "multicast", tile->name, blocks,
-        "rows straddle lines of the cache, which are asked for once: each block brings "
-        "a part of what they share for all of them");
+        "rows straddle cache lines, which are requested once: each block loads a part of the "
+        "shared tile for all of them");
 }

@@ -112,9 +112,8 @@ int stage_teams(StageContext *s)
     if (given) {
         Diag *d =
             diag_error(s->func->diags, ERR_NOT_HERE, given->span,
-                       "`pingpong on` is not possible: teams take persistent tiles of as many "
-                       "steps each, whose operands the copy engine brings, and whose results "
-                       "go element by element to where they are stored");
+                       "`pingpong on` is not possible: it needs persistent tiles with the same "
+                       "number of k steps, operands that TMA loads, and an element-wise epilogue");
         diag_help(s->func->diags, d, "`pingpong off`, or leave the line out");
     }
     return 1;

@@ -289,12 +289,14 @@ static void choose_slots(StageContext *s)
     }
     int64_t slots = schedule_decide_int(
         s->func, "pipeline", "", derived < 1 ? 1 : derived,
-        "%lld slots of %lld bytes fit in addition to %lld bytes that are there once%s",
+        "%lld pipeline stages of %lld bytes fit in addition to %lld bytes of other buffers%s",
         (long long)most, (long long)slot_bytes, (long long)fixed_bytes,
-        slots_of_tiles(s, derived) > 1 ? "; the next tile's come meanwhile" : "");
+        slots_of_tiles(s, derived) > 1 ? "; the operands of the next tile are loaded meanwhile"
+                                       : "");
     if (slots < 1) {
         diag_error(s->func->diags, ERR_PIPELINE, schedule_user_entry(s->func, "pipeline", "")->span,
-                   "`pipeline %lld`: a ring has one slot at least", (long long)slots);
+                   "`pipeline %lld`: a ring buffer has at least one pipeline stage",
+                   (long long)slots);
         slots = 1;
     }
     int64_t tiles = slots_of_tiles(s, slots);
@@ -372,9 +374,11 @@ static void make_buffer(StageContext *s, Builder *at, StagedOperand *item)
         item->shared = item_of(s, item->stream, item->side, 0)->shared;
         return;
     }
-    item->shared = item->side == SIDE_AUXILIARY
-                       ? shared_row(s, at, item, stream->slots)
-                       : bulk_tile(s, at, item, stream->slots * (item->parts ? item->parts : 1));
+    if (item->side == SIDE_AUXILIARY) {
+        item->shared = shared_row(s, at, item, stream->slots);
+    } else {
+        item->shared = bulk_tile(s, at, item, stream->slots * (item->parts ? item->parts : 1));
+    }
     item->shared->name = item->load->operands[0]->name;
 }
 

@@ -144,7 +144,8 @@ static int64_t checked_walk(StageContext *s, int64_t derived, const char *why)
         diag_error(
             s->func->diags, ERR_PIPELINE,
             schedule_user_entry(s->func, "tiles_per_cluster", "")->span,
-            "`tiles_per_cluster %lld`: a cluster walks one tile at least, or (0) its share of all",
+            "`tiles_per_cluster %lld`: a cluster processes at least one tile, or (0) its part of "
+            "all tiles",
             (long long)walked);
         return 1;
     }
@@ -203,11 +204,13 @@ bool stage_tile_prefetch(StageContext *s)
     int64_t slots = clamp_i64(most, 1, MAX_SLOTS);
     s->held_slots =
         schedule_decide_int(func, "pipeline", "", slots,
-                            "%lld slots of %lld bytes fit in addition to what registers hold",
+                            "%lld pipeline stages of %lld bytes fit in addition to the resident "
+                            "tile",
                             (long long)most, (long long)bytes);
     if (s->held_slots < 1) {
         diag_error(func->diags, ERR_PIPELINE, schedule_user_entry(func, "pipeline", "")->span,
-                   "`pipeline %lld`: a ring has one slot at least", (long long)s->held_slots);
+                   "`pipeline %lld`: a ring buffer has at least one pipeline stage",
+                   (long long)s->held_slots);
         s->held_slots = 1;
     }
     s->roles = true;

@@ -375,9 +375,9 @@ static void advise(const Grouped *g)
     const Op *load = g->chosen->def;
     const char *name = load && load->kind == OP_LOAD ? load->operands[0]->name : NULL;
     Diag *d = diag_warning(g->func->diags, ERR_SCATTERED_ROWS, g->gather->span,
-                           "each row is multiplied alone by the matrix that it chooses");
+                           "each row is multiplied separately by the matrix that it selects");
     diag_help(g->func->diags, d,
-              "where rows of one matrix lie together, say so: `assume sorted(%s)`",
+              "if rows of the same matrix are adjacent, declare it: `assume sorted(%s)`",
               name ? name : "index");
 }
 

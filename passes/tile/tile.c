@@ -440,7 +440,9 @@ static void check_static(Op *op, void *user)
                                  "a tile holds the whole axis %s, whose extent is not known when "
                                  "compiling",
                                  dim.data);
-            diag_help(func->diags, d, "walk it with `for j in %s by 128`, or add `assume %s in …`",
+            diag_help(func->diags, d,
+                      "iterate over it with `for j in %s by 128`, or add `assume "
+                      "%s in …`",
                       dim.data, dim.data);
             return;
         }

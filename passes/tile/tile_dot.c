@@ -88,9 +88,8 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thr
 {
     bool may = func->target->has_setmaxnreg && tile_operands_stay_out(func, plan->dot);
     bool on = may && schedule_decide_on(func, "pingpong", false,
-                                        "the matrix unit's sums and work on results share the "
-                                        "registers' ports: measured, they gain little by "
-                                        "running at once");
+                                        "the matrix unit and the epilogue share the register "
+                                        "ports, so overlapping them gains little");
     plan->teams = on ? 2 : 1;
     int64_t groups = m ? max_i64(1, m->step / 64) : 1;
     plan->warps = three_groups ? THREE_GROUP_WARPS : min_i64(8, groups * 4);
@@ -115,7 +114,7 @@ static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, 
     } else if (blocks > 1) {
         axis->multicast = blocks;
     } else if (line) {
-        schedule_decide_int(func, "multicast", axis->name, 1, "each block brings its own");
+        schedule_decide_int(func, "multicast", axis->name, 1, "each block loads its own operands");
     }
 }
 

@@ -100,7 +100,7 @@ static void refuse_resident(Func *func, const AxisPlan *axis, int64_t tile)
     }
     Diag *diag =
         diag_error(func->diags, ERR_NOT_HERE, line->span, "`reduction resident` cannot be: %s",
-                   tile ? "a tile holds a part of the row only" : "a row may have any length");
+                   tile ? "a tile holds only a part of the row" : "a row may have any length");
     if (tile) {
         diag_note(func->diags, diag, "`tile %s %lld`, and %s may be %lld", axis->name,
                   (long long)tile, axis->name, (long long)poly_most(axis->dim));
@@ -123,8 +123,8 @@ static bool is_resident(Func *func, TilePlan *plan, const AxisPlan *axis, bool f
                  (!given && plan->first_row && !text_equal(plan->first_row, derived));
     const char *how =
         schedule_decide_symbol(func, "reduction", apart ? axis->name : "", derived, "%s",
-                               fits ? "a row fits the registers of one block: it is read once"
-                                    : "a row may be longer than what one block can hold");
+                               fits ? "a row fits the registers of one block, so it is read once"
+                                    : "a row may be longer than one block can keep in registers");
     plan->first_row = apart ? plan->first_row : how;
     return text_equal(how, "resident");
 }
@@ -343,8 +343,8 @@ static void choose_grid(Func *func, const Op *group, TilePlan *plan, int64_t ele
         int64_t wanted = fitted(axis->dim, max_i64(axis->min_step, most / runs));
         tile_set_step(func, axis, AXIS_GRID, whole_step(axis->dim, wanted, least),
                       axis->min_step > 1 && runs > 1
-                          ? "runs of elements that lie side by side, along several axes"
-                          : "enough elements a block for wide, overlapping accesses");
+                          ? "contiguous runs of elements along several axes"
+                          : "enough elements per block for wide, overlapping accesses");
         elements /= axis->step;
         reduced /= reduced_too ? axis->step : 1;
     }
@@ -385,7 +385,7 @@ static void choose_row_results(Func *func, const Op *group, TilePlan *plan)
         if (!axis->step && is_row_result(group, plan, axis)) {
             tile_set_step(func, axis, AXIS_GRID,
                           power_of_two_at_least(max_i64(1, poly_most(axis->dim))),
-                          "what a loop over a whole row comes to");
+                          "the results of a loop over a whole row");
         }
     }
 }

@@ -108,8 +108,8 @@ static const char *why_not_unit(Func *func, const MmaTypes *of, const MatrixInst
     if (!operands_suit(nearest, of, tiles)) {
         if (mma_upcasts_a(nearest, of->left)) {
             return arena_printf(func->arena,
-                                "%s operands: what warp groups widen has k contiguous, and rows "
-                                "that the copy engine brings",
+                                "%s operands: warp-group MMA upcasts an operand only if k is "
+                                "contiguous and TMA loads its rows",
                                 operands);
         }
         return arena_printf(func->arena,
@@ -141,8 +141,8 @@ static const char *why_unit(Func *func, const MatrixInstr *unit, const MmaTypes 
                             operand_names(func, of), dtype_name(unit->result));
     }
     return arena_printf(func->arena,
-                        "%s operands: as %s, which holds each of them, the matrix unit multiplies "
-                        "them exactly",
+                        "%s operands: as %s, which represents each of them, the matrix unit "
+                        "multiplies them exactly",
                         operand_names(func, of), dtype_name(unit->operands));
 }
 

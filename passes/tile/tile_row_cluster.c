@@ -189,8 +189,8 @@ static int64_t checked_blocks(Func *func, int64_t derived)
     int64_t most = func->target->cluster;
     int64_t blocks =
         schedule_decide_int(func, "cluster", "", derived,
-                            "a row is longer than what one block can hold well: this many "
-                            "hold it together");
+                            "a row is longer than one block can keep efficiently: a cluster of "
+                            "this many blocks shares it");
     if (blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0) {
         return blocks;
     }

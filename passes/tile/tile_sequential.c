@@ -345,7 +345,8 @@ static Op *build_launch(Func *func, Op *group, const IndependentAxis *independen
             func, "tile", name,
             fitted(independent->dim,
                    power_of_two_at_most(BLOCK_ELEMENTS / other_elements(independent))),
-            "a loop mixes other axes: each block walks it for its own part of %s", name));
+            "the loop has dependences along other axes: each block runs it for its own part of %s",
+            name));
     return build_parallel(&before, OP_LAUNCH, 1, &independent->dim, &step, &name);
 }
 
@@ -373,7 +374,7 @@ static void warn_of_one_block(const IndependentAxis *a, const Op *group)
     }
     if (loop && is_gpu(a->func) && walked_elements(a) >= MANY_ELEMENTS) {
         Diag *d = diag_warning(a->func->diags, ERR_ONE_BLOCK_LOOP, loop->span,
-                               "one block walks this loop, and with it all of its arrays");
+                               "a single block runs this loop over all of its arrays");
         diag_help(a->func->diags, d,
                   "loops of few steps, if the number is known when compiling, become launches");
     }

@@ -94,7 +94,7 @@ int64_t tile_checked_blocks(Func *func, int busy, int64_t threads)
 {
     int64_t blocks = schedule_decide_int(
         func, "occupancy", "", max_i64(1, min_i64(busy / threads, func->target->sm_blocks)),
-        "%d threads of a multiprocessor, whose registers hold as much", busy);
+        "%d threads of a multiprocessor, whose registers hold these tiles", busy);
     int64_t fit = min_i64(func->target->sm_blocks, func->target->sm_threads / threads);
     if (blocks < 1 || blocks > max_i64(1, fit)) {
         const ScheduleEntry *line = schedule_user_entry(func, "occupancy", "");

@@ -349,7 +349,7 @@ static void find_ptxas(struct Doctor *doctor, const CodegenHost *host)
         finding.text = arena_printf(arena, "$TESSERA_PTXAS is %s, which cannot be run", given);
     } else if (mute) {
         finding.health = TESSERA_BROKEN;
-        finding.text = arena_printf(arena, "%s does not tell its version", host->ptxas);
+        finding.text = arena_printf(arena, "%s does not report its version", host->ptxas);
     } else if (!host->ptxas) {
         finding.health = TESSERA_ABSENT;
         finding.text = "no assembler of NVIDIA's";

@@ -108,7 +108,8 @@ static bool other_type(Infer *in, const TesseraParam *param, const char *type, c
     const char *name = in->signature->name;
     if (want == param->type) {
         diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_TYPE, SPAN_NONE,
-                        "%s: '%s' holds %s, the kernel says %s", name, param->name, type, want);
+                        "%s: '%s' has elements of type %s, the kernel expects %s", name,
+                        param->name, type, want);
     } else {
         diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_TYPE, SPAN_NONE,
                         "%s: %s is %s by %s%s%s, but '%s' holds %s", name, param->type, want,
@@ -169,7 +170,7 @@ static bool infer_axis(Infer *in, const TesseraParam *param, const TesseraTensor
     }
     if (!extent.unknown && read_integer(dim, &extent.rest) && extent.rest != value) {
         diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
-                        "%s: axis %d of '%s' has %" PRId64 " elements, the kernel says %s",
+                        "%s: axis %d of '%s' has %" PRId64 " elements, the kernel expects %s",
                         in->signature->name, axis, param->name, value, dim);
         return false;
     }
@@ -194,7 +195,7 @@ static bool infer_param(Infer *in, const TesseraParam *param, const TesseraTenso
         describe(tessera_type_name(tensor->type), tensor->rank, NULL, tensor->dims, &here);
         describe(param->type, param->rank, param->dims, NULL, &there);
         diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
-                        "%s: '%s' is %s, the kernel says %s", in->signature->name, param->name,
+                        "%s: '%s' is %s, the kernel expects %s", in->signature->name, param->name,
                         here.data, there.data);
         return false;
     }

@@ -14,7 +14,7 @@ static void add_one(BundleBuilder *builder, size_t function, TesseraKernel *gene
     TesseraStatus status = kernel_make_pinned(general, bucket, &with, &builder->kernel);
     if (status != TESSERA_OK || !bundle_add_code(builder, function, false)) {
         Diag *diag = diag_warning(&builder->work->diags, ERR_PINS_UNUSED, SPAN_NONE,
-                                  "the pin of %s for %s does not hold, and is not used",
+                                  "the pin of %s for %s does not apply and is ignored",
                                   general->signature.name, bucket);
         diag_note(&builder->work->diags, diag, "%s",
                   tessera_error(builder->work->context)->message);

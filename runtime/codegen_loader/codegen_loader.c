@@ -57,8 +57,8 @@ const CodegenTable *codegen_open(Arena *arena, Diags *diags)
     if (!table) {
         Diag *diag = diag_failure(diags, DIAG_ENVIRONMENT, "no machine code can be made: %s", why);
         diag_help(diags, diag,
-                  "the two libraries lie in one folder, as they were installed; what is in "
-                  "the cache runs without");
+                  "the two libraries must be in one folder, as they were installed; code that is "
+                  "in the cache runs without it");
     }
     return table;
 }

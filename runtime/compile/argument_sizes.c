@@ -162,7 +162,7 @@ static bool check_known(Func *func, const int64_t *sizes)
     for (size_t i = 0; i < func->dimvars.n; i++) {
         if (func->dimvars.items[i]->kind == DIM_SIZE && sizes[i] < 0) {
             diag_failure_at(func->diags, DIAG_SOURCE, ERR_SIZE_UNKNOWN, SPAN_NONE,
-                            "%s: no tensor says what the size %s is", func->name,
+                            "%s: no tensor determines the size %s", func->name,
                             func->dimvars.items[i]->name);
             return false;
         }

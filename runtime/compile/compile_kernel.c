@@ -43,7 +43,7 @@ static bool compile_task(void *user)
     }
     if (task->refused) {
         Diag *diag = diag_warning(&kernel->work.diags, ERR_PINS_UNUSED, SPAN_NONE,
-                                  "a pin of %s does not hold here, and is not used", c->func->name);
+                                  "a pin of %s does not apply here and is ignored", c->func->name);
         diag_note(&kernel->work.diags, diag, "%s", task->refused);
         if (kernel->work.diags.errors > 0) {
             return false;

@@ -392,8 +392,8 @@ static bool fill(PreparedLaunch *p, const LaunchArg *args, DeviceError *error)
         bool used = plan->params[i].rank >= 0 && plan_reach(tensor, &before, &reached) && reached;
         if (used && !device->ops->reaches(device, tensor->data)) {
             return device_fail(error, DIAG_USAGE, 0,
-                               "%s: '%s' lies in memory of the host, which %s does not reach: copy "
-                               "it to memory of tessera_alloc",
+                               "%s: '%s' is in host memory, which %s cannot access: copy it to "
+                               "memory from tessera_alloc",
                                plan->kernel, plan->params[i].name, device->facts.name);
         }
     }

@@ -247,7 +247,7 @@ static bool check_facts(Solver *s)
             continue;
         }
         if (value < 0) {
-            return device_fail(s->error, DIAG_SOURCE, 0, "%s: no tensor says what the size %s is",
+            return device_fail(s->error, DIAG_SOURCE, 0, "%s: no tensor determines the size %s",
                                s->plan->kernel, size->name);
         }
         char rule[96] = "";

@@ -133,7 +133,10 @@ const char *product_words(const Report *report, const LaunchReport *launch)
         return "";
     }
     bool groups = mma_warps(p->instruction) > 1;
-    int64_t columns = groups ? (p->n_columns < 256 ? p->n_columns : 256) : p->instruction->n;
+    int64_t columns = p->instruction->n;
+    if (groups) {
+        columns = p->n_columns < 256 ? p->n_columns : 256;
+    }
     text_printf(&text, "%s, %d rows by %lld columns, %d deep, an instruction", p->unit,
                 p->instruction->m, (long long)columns, p->instruction->k);
     if (p->slots > 1) {
@@ -237,7 +240,7 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
                             "%d bytes: the tile or its guard ends at multiples of them", bytes);
     }
     if (held <= width) {
-        return arena_printf(func->arena, "a thread holds %d neighbour%s in a row", held,
+        return arena_printf(func->arena, "a thread owns %d adjacent element%s", held,
                             held == 1 ? "" : "s");
     }
     return "the schedule's `vector`";

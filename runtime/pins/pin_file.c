@@ -220,7 +220,7 @@ static void read_field(Reader *r, Pin *pin)
             return;
         }
     }
-    Diag *diag = fail(r, r->row.span, "an entry says nothing of this name");
+    Diag *diag = fail(r, r->row.span, "an entry has no field of this name");
     diag_help(r->diags, diag,
               "it has device, kernel, types, sizes, version, measured, and `schedule {`");
 }

@@ -171,7 +171,7 @@ START_TEST(takes_given_sizes)
     int64_t found[2];
     LaunchArg arg = {.tensor = {NULL, DT_F32, 1, {7}}};
     ck_assert(!plan_solve(&plan, &arg, found, &error));
-    ck_assert_str_eq(error.text, "k: no tensor says what the size M is");
+    ck_assert_str_eq(error.text, "k: no tensor determines the size M");
     open[0].is_given = open[1].is_given = true;
     open[0].given = 3;
     open[1].given = 4;

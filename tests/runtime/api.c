@@ -109,7 +109,7 @@ START_TEST(inference)
     size.value = 3;
     known[0].rank = 1;
     expect(tessera_infer(program, &options, known, &in), TESSERA_SOURCE,
-           "'x' is f16[3], the kernel says T[M, N]");
+           "'x' is f16[3], the kernel expects T[M, N]");
     size.name = "Q";
     expect(tessera_infer(program, &options, known, &in), TESSERA_USAGE, "no size 'Q'");
 }

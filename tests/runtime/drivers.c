@@ -173,7 +173,7 @@ START_TEST(memory_of_another_kind)
     TesseraArg args[3] = {vector(memory, N), vector(x, N), vector(z, N)};
     driver->foreign = x;
     expect(tessera_prepare(kernel, device, args, 3, &launch), TESSERA_USAGE,
-           "'y' lies in memory of the host, which Mock 1 does not reach");
+           "'y' is in host memory, which Mock 1 cannot access");
     driver->foreign = NULL;
     ck_assert(ok(tessera_prepare(kernel, device, args, 3, &launch)));
     tessera_launch_free(launch);

@@ -137,7 +137,7 @@ static void sizes_unknown(void *x, void *y)
                           {.tensor = {.data = y, .type = TESSERA_F32, .rank = 1, .dims = {7}}}};
     CHECK(my_kernels_join(device, NULL, x, y, 2, 5) == TESSERA_OK);
     FAILS(tessera_bundle_prepare(&my_kernels_bundle, "join", device, args, 2, &launch),
-          TESSERA_SOURCE, "no tensor says what the size Q is");
+          TESSERA_SOURCE, "no tensor determines the size Q");
     CHECK(my_kernels_join(device, NULL, x, y, 3, 4) == TESSERA_OK);
 }
 
