@@ -16,8 +16,11 @@
  *
  * Where no two factors can take the others, `sum(i in I, j in J) x[b, i] * w[o, i, j] * y[b, j]`,
  * the two that make the cheapest matrix product are summed first, along the axes that no other
- * factor has: `sum(j in J) y[b, j] * (sum(i in I) x[b, i] * w[o, i, j])`. Requires the tensor
- * level. Reassociates the products of a term, and takes factors out of inner sums. */
+ * factor has: `sum(j in J) y[b, j] * (sum(i in I) x[b, i] * w[o, i, j])`.
+ *
+ * A number that divides each term divides the sum instead, also where this is no matrix product:
+ * `sum(r in 3) x[p + r] / 3` has one division. Requires the tensor level. Reassociates the products
+ * of a term, and takes factors out of sums. */
 #include "ir/build.h"
 #include "ir/drop_axis.h"
 #include "ir/nominal_sizes.h"
@@ -25,6 +28,8 @@
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/computations.h"
 #include "passes/pass.h"
+
+#include <math.h>
 
 typedef struct Factor {
     Value *value;
@@ -318,6 +323,24 @@ static Op *summed_product(Func *func, const Op *sum)
     return kind == OP_MUL || kind == OP_DIV || kind == OP_NEG ? term->def : NULL;
 }
 
+/* Divides the sum, of several axes the outermost one, by the number that divides each term. The
+ * terms that conditions leave out are 0 either way. */
+static void divide_sum(Func *func, Op *sum)
+{
+    const Op *term = summed_product(func, sum);
+    bool divides = term && term->kind == OP_DIV && dtype_is_float(term->results[0]->type->dtype);
+    const Attr *number = divides ? value_const(term->operands[1]) : NULL;
+    if (!number || number->f == 0 || !isfinite(number->f)) {
+        return;
+    }
+    Value *total = sum_nest(func, sum).outermost->results[0];
+    Builder b = build_after(func, total->def);
+    Value *quotient = build_binary(&b, OP_DIV, total, build_float(&b, total->type, number->f));
+    func_replace_uses(func, total, quotient);
+    op_set_operand(quotient->def, 0, total);
+    func_replace_uses(func, term->results[0], term->operands[0]);
+}
+
 void pass_group_factors(Func *func)
 {
     Memo *varies = an_varies_all(func);
@@ -326,6 +349,9 @@ void pass_group_factors(Func *func)
         if (last && last->results[0]->type->rank > 2) {
             Factors f = {.func = func, .varies = varies, .sum = op, .product = last->results[0]};
             group(&f, last);
+        }
+        if (last) {
+            divide_sum(func, op);
         }
     }
     memo_close(varies);
