@@ -25,14 +25,15 @@ extern "C" {
 #define TESSERA_API __attribute__((visibility("default")))
 #define TESSERA_VERSION "0.1.0"
 
-/* Whose fault it was. The numbers are the exit codes of the program `tessera`. */
+/* The cause of a failure. The numbers are the exit codes of the program `tessera`. */
 typedef enum TesseraStatus {
     TESSERA_OK = 0,
-    TESSERA_SOURCE = 1,      /* the program text, or a size or value that it does not allow */
+    TESSERA_SOURCE = 1,      /* an error in the program text, or a size or value that it does not
+                                allow */
     TESSERA_USAGE = 2,       /* an unknown target, option or kernel; a wrong argument */
-    TESSERA_ENVIRONMENT = 3, /* a driver, a device, a file, memory */
+    TESSERA_ENVIRONMENT = 3, /* a failure of a driver, a device, a file or memory */
     TESSERA_FAULT = 4,       /* the kernel failed while running; the device may be unusable */
-    TESSERA_DIFFERENT = 5,   /* answers differ */
+    TESSERA_DIFFERENT = 5,   /* results differ (tessera_compare) */
     TESSERA_INTERNAL = 70,   /* a bug of Tessera */
     TESSERA_CANCELLED = 130, /* by tessera_task_cancel */
 } TesseraStatus;
@@ -50,13 +51,14 @@ typedef struct TesseraAllocator {
     void *user;
 } TesseraAllocator;
 
-/* allocator NULL: malloc and free. LLVM and drivers take their own memory. */
+/* Creates a context. allocator NULL: malloc and free. LLVM and drivers allocate their own
+ * memory. */
 TESSERA_API TesseraStatus tessera_context_new(const TesseraAllocator *allocator,
                                               TesseraContext **context);
-/* The version of the structures of this header and of tessera.h: it counts up when one of them gets
- * a member, at its end. A library knows all earlier ones: with a context it gives and takes what
- * the header has that the program was compiled with. Of a later header it is an error of the
- * environment. A program that is compiled calls this by the name above. */
+/* `abi` is the version of the structures of this header and of tessera.h, which is incremented when
+ * one of them gets a new member at its end. A library supports all earlier versions: it reads and
+ * writes only the members of the header with which the program was compiled. A later version is an
+ * environment error. Programs call this function through the macro tessera_context_new. */
 #define TESSERA_ABI 1
 TESSERA_API TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
                                                TesseraContext **context);
@@ -66,21 +68,23 @@ TESSERA_API void tessera_context_free(TesseraContext *context);
 
 typedef struct TesseraError {
     TesseraStatus status;
-    const char *message;    /* for people; errors in a source show the line and a caret */
-    int driver_code;        /* what the device's driver said; 0: it was not the driver */
-    const char *reproducer; /* of an internal error: text to attach to a report; else NULL */
+    const char *message;    /* text for users; an error in a source shows the line with a caret */
+    int driver_code;        /* error code of the device's driver; 0: the error is not the
+                               driver's */
+    const char *reproducer; /* for an internal error: text to attach to a report; otherwise NULL */
 } TesseraError;
 
-/* Of the last call that failed: calls that succeed leave it. Valid until the next call with the
- * context. Where that call had no context, since what it was asked of is NULL or
- * tessera_context_new failed, it is found with any context or NULL, in the thread that called. */
+/* The error of the last call that failed; successful calls leave it unchanged. Valid until the next
+ * call with the context. If that call had no context, because its object was NULL or
+ * tessera_context_new failed, the error is returned for any context or NULL in the thread of the
+ * call. */
 TESSERA_API const TesseraError *tessera_error(const TesseraContext *context);
 
-/* Messages about what the library does: what was compiled and how long that took, what the cache
- * had, devices, memory that was not released. There are no messages unless a log is set. */
+/* Log messages about compilations and their times, cache hits, devices, and memory that was not
+ * released. There are none unless a log is set. */
 typedef enum TesseraLogLevel {
-    TESSERA_LOG_WARNING, /* a fault that does not end the call */
-    TESSERA_LOG_INFO,    /* something was done */
+    TESSERA_LOG_WARNING, /* a problem that does not end the call */
+    TESSERA_LOG_INFO,    /* an action of the library */
 } TesseraLogLevel;
 typedef void TesseraLog(void *user, TesseraLogLevel level, const char *message);
 /* Sets the log of later calls with this context; NULL: none. The call that causes a message calls
@@ -103,9 +107,9 @@ typedef enum TesseraType {
     TESSERA_BF16,
     TESSERA_F32,
     TESSERA_F64,
-    TESSERA_F8E4M3, /* OCP's: no infinity, converting to it saturates */
+    TESSERA_F8E4M3, /* as defined by OCP: no infinity; conversions saturate */
     TESSERA_F8E5M2,
-    TESSERA_I4, /* two a byte, the first in the low half, whatever the array's shape */
+    TESSERA_I4, /* two elements per byte, the first in the low half, for any shape of the array */
     TESSERA_U4,
 } TesseraType;
 
@@ -113,25 +117,27 @@ typedef enum TesseraType {
 
 enum { TESSERA_MAX_RANK = 8 };
 
-/* Row-major, contiguous, or with strides: then a kernel must have been compiled for such, by
- * options.args or options.strides. Elements of what is written share no memory. */
+/* A tensor: contiguous and row-major, or with strides, for which the kernel must have been compiled
+ * (options.args or options.strides). Elements of a tensor that is written must not share memory. */
 typedef struct TesseraTensor {
     void *data; /* element [0, 0, …], which need not be the lowest */
     TesseraType type;
     int rank;
     int64_t dims[TESSERA_MAX_RANK];
-    /* From one element to the next along each axis, in elements: 0 where an axis repeats the same
-     * ones, negative where it goes backwards. NULL: contiguous, as i4 and u4 always are. */
+    /* Distance between adjacent elements along each axis, in elements: 0 if the axis repeats the
+     * same elements, negative if it runs backwards. NULL: contiguous, which i4 and u4 must be. */
     const int64_t *strides;
 } TesseraTensor;
 
-/* One for each parameter that is not const, in the order of the signature. */
+/* One argument; a launch has one for each parameter that is not const, in the order of the
+ * signature. */
 typedef struct TesseraArg {
     TesseraTensor tensor; /* data: memory of the device of the launch */
-    double number;        /* a float scalar */
-    int64_t integer;      /* an integer or bool scalar */
-    double *bound;        /* tessera_interpret, outputs: filled with how far from the interpreter's
-                             value an executor may be, an element each; NULL: not wanted */
+    double number;        /* value of a float scalar */
+    int64_t integer;      /* value of an integer or bool scalar */
+    double *bound;        /* for outputs of tessera_interpret: receives, for each element, the
+                             maximum difference of a backend from the interpreter's value; NULL:
+                             not needed */
 } TesseraArg;
 
 /* ---- devices ---- */
@@ -141,21 +147,22 @@ typedef struct TesseraDevice TesseraDevice;
 typedef struct TesseraDeviceInfo {
     const char *kind;   /* "cpu", "cuda", "hip" */
     const char *name;   /* "NVIDIA H200" */
-    const char *target; /* what to compile for */
+    const char *target; /* the target for which to compile */
     int units;          /* multiprocessors, compute units, threads */
     size_t memory_bytes;
     int warp, max_threads, shared_bytes; /* of a block, the last two */
 } TesseraDeviceInfo;
 
-/* kind: "cpu", "cuda", "hip" or "auto" (the first that is there, accelerators first). ordinal:
- * which one; for "cpu" the number of threads, 0: all that the process may use. */
+/* Opens a device. kind: "cpu", "cuda", "hip" or "auto" (the first one that is available,
+ * accelerators first). ordinal: the number of the device; for "cpu" the number of threads, 0: all
+ * that the process may use. */
 TESSERA_API TesseraStatus tessera_device_open(TesseraContext *context, const char *kind,
                                               int ordinal, TesseraDevice **device);
 TESSERA_API void tessera_device_free(TesseraDevice *device);
 TESSERA_API const TesseraDeviceInfo *tessera_device_info(const TesseraDevice *device);
 
-/* Memory of the device, aligned for every kernel. Memory that others allocated there (cudaMalloc, a
- * tensor library) will do as well. */
+/* Allocates memory of the device, aligned for every kernel. Memory of the device that was allocated
+ * elsewhere (cudaMalloc, a tensor library) can be used as well. */
 TESSERA_API TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory);
 /* Frees what tessera_alloc returned. Any other pointer, or the same one again, is ignored with a
  * message in the log. */
@@ -164,36 +171,39 @@ TESSERA_API TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const
                                           size_t bytes);
 TESSERA_API TesseraStatus tessera_copy_out(TesseraDevice *device, void *to_host, const void *from,
                                            size_t bytes);
-/* Waits for all work of a stream (NULL: the default one); reports a kernel's fault. */
+/* Waits for all work of a stream (NULL: the default one) and reports a fault of a kernel. */
 TESSERA_API TesseraStatus tessera_sync(TesseraDevice *device, void *stream);
 
-/* A device on what the caller has: kind "cuda", a CUcontext, which stays the caller's and outlives
- * the device; "hip", the device's number as a pointer. */
+/* Opens a device for a driver object of the caller. kind "cuda": a CUcontext, which remains the
+ * caller's and must outlive the device; "hip": the number of the device as a pointer. */
 TESSERA_API TesseraStatus tessera_device_wrap(TesseraContext *context, const char *kind,
                                               void *native, TesseraDevice **device);
 
-/* ---- memory that is used again ----
+/* ---- pooled memory ----
  *
- * tessera_alloc and tessera_release ask the driver, which takes long and may wait for the device.
- * Each device has a pool besides, whose memory belongs to streams: what is released in a stream may
- * be had again in that stream at once, since work there is done in order, and in others when the
- * stream has been waited for (tessera_sync). No thread waits, and the driver is asked only for what
- * is not there. The workspaces of launches come from it, too. */
+ * tessera_alloc and tessera_release call the driver, which is slow and may wait for the device.
+ * Each device also has a pool of memory that is ordered by streams: memory that is released in a
+ * stream can be reused in that stream at once, because work there is executed in order, and in
+ * other streams after a tessera_sync of that stream. No call waits, and the driver is called only
+ * if the pool has no suitable memory. The workspaces of launches are allocated from the pool as
+ * well. */
 
-/* For work in `stream`. Where the driver has no more, it gets back what is kept, and is asked
- * again. Not while the stream is captured: what a graph uses is out as long as the graph is. */
+/* Allocates memory for work in `stream`. If the driver has no more memory, all cached memory is
+ * returned to it, and the allocation is tried again. Must not be called while the stream is
+ * captured, because memory that a graph uses stays in use as long as the graph exists. */
 TESSERA_API TesseraStatus tessera_pool_alloc(TesseraDevice *device, size_t bytes, void *stream,
                                              void **memory);
-/* All work that uses it has been put into this stream, or comes before what the stream gets from
- * now on (tessera_event_wait). Memory that is not out is an error of usage, NULL is none. */
+/* Releases memory to the pool. All work that uses it must have been issued to this stream, or be
+ * ordered before the later work of this stream (tessera_event_wait). Memory that is not allocated
+ * is a usage error; NULL is ignored. */
 TESSERA_API TesseraStatus tessera_pool_release(TesseraDevice *device, void *memory, void *stream);
-/* How many bytes are kept for later, 256 MiB when nothing is said. What is more goes back to the
- * driver, at once; 0: all of it. */
+/* Limits the bytes that the pool caches for reuse; the default is 256 MiB. Memory beyond the limit
+ * is returned to the driver at once; 0: all of it. */
 TESSERA_API TesseraStatus tessera_pool_keep(TesseraDevice *device, size_t bytes);
 
-/* Of one device. "Now" is what is out: given, and not given back. Bytes are those that were asked
- * for, but of `kept` and most_pool_bytes those that the driver gave, an eighth more at most. New
- * members come at the end. */
+/* Memory of one device. "Now" counts allocations that were not released yet. Bytes are as
+ * requested, except in `kept_bytes` and `most_pool_bytes`, which count what the driver allocated,
+ * at most an eighth more. New members come at the end. */
 typedef struct TesseraMemory {
     size_t allocations, bytes;          /* of tessera_alloc, now */
     size_t most_bytes;                  /* at any time */
@@ -201,9 +211,11 @@ typedef struct TesseraMemory {
     size_t pinned, pinned_bytes;        /* of tessera_alloc_host, now */
     size_t pooled, pooled_bytes;        /* of tessera_pool_alloc, now */
     size_t workspaces, workspace_bytes; /* of launches that are prepared, now */
-    size_t kept, kept_bytes;            /* in the pool, ready to be used again */
-    size_t most_pool_bytes;             /* out of the pool and kept in it, at any time */
-    uint64_t pool_total, reused; /* allocations of the pool, ever, and how many were kept ones */
+    size_t kept, kept_bytes;            /* cached by the pool for reuse */
+    size_t most_pool_bytes;             /* allocated from the pool plus cached, maximum at any
+                                           time */
+    uint64_t pool_total, reused; /* allocations from the pool, ever, and how many reused cached
+                                    memory */
 } TesseraMemory;
 TESSERA_API TesseraStatus tessera_memory(TesseraDevice *device, TesseraMemory *memory);
 
@@ -213,38 +225,42 @@ typedef struct TesseraAllocation {
     uint64_t number;  /* counted from 1 over all allocations of the device */
     const char *what; /* "tessera_alloc", "tessera_pool_alloc", … */
 } TesseraAllocation;
-/* What is allocated, in the order of the allocations: where two lists differ, something was not
- * released. Valid until the next call of this with the device. When the device is freed, what is
- * still allocated is freed, with a message in the log. */
+/* Lists the current allocations in the order in which they were made; comparing two lists shows
+ * what was not released in between. Valid until the next call of this function with the device.
+ * When the device is freed, remaining allocations are freed with a message in the log. */
 TESSERA_API TesseraStatus tessera_memory_list(TesseraDevice *device, const TesseraAllocation **list,
                                               size_t *n);
 
 /* ---- streams, events, graphs ----
  *
- * A stream is the driver's own, a CUstream or hipStream_t: others' can be given wherever one is
- * wanted, and ours to others. NULL is the default stream. On the CPU all work is done when the call
- * returns, whatever its stream; it has no graphs. */
+ * A stream is a stream of the driver, a CUstream or hipStream_t, so streams can be exchanged with
+ * other libraries. NULL is the default stream. On the CPU all work is done when the call returns,
+ * for any stream; there are no graphs. */
 
-/* One that does not wait for the default stream. Freed by its device, before it. */
+/* Creates a stream that does not synchronize with the default stream. It must be freed before its
+ * device. */
 TESSERA_API TesseraStatus tessera_stream_new(TesseraDevice *device, void **stream);
 TESSERA_API void tessera_stream_free(TesseraDevice *device, void *stream);
 
-/* A moment in a stream, when it has been recorded there; before that, one that is past. */
+/* An event: a point in a stream after it has been recorded there. An event that was never recorded
+ * counts as past. */
 typedef struct TesseraEvent TesseraEvent;
 TESSERA_API TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **event);
 TESSERA_API void tessera_event_free(TesseraEvent *event);
 TESSERA_API TesseraStatus tessera_event_record(TesseraEvent *event, void *stream);
-/* Later work of the stream runs after the event; the call does not wait. */
+/* Makes later work of the stream wait for the event; the call itself does not wait. */
 TESSERA_API TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream);
-/* Waits until it has happened; reports a kernel's fault. */
+/* Waits until the event has happened and reports a fault of a kernel. */
 TESSERA_API TesseraStatus tessera_event_sync(TesseraEvent *event);
-/* Seconds between two; waits for the last. That one was never recorded is an error of usage. */
+/* Returns the seconds between two events; waits for the last one. An event that was never recorded
+ * is a usage error. */
 TESSERA_API TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last,
                                                 double *seconds);
 
-/* What a stream gets between begin and end is not done but kept, and can be launched again and
- * again as one. Arguments are kept as they are then: launches and their memory outlive the graph.
- * Those that are captured have been made in this stream before, or tessera_launch_reserve has. */
+/* Work that is issued to a stream between begin and end is recorded instead of executed, and can be
+ * launched repeatedly as one graph. The graph keeps the arguments of that time; launches and their
+ * memory must outlive it. A launch can be captured if it ran in this stream before, or after
+ * tessera_launch_reserve. */
 typedef struct TesseraGraph TesseraGraph;
 TESSERA_API TesseraStatus tessera_capture_begin(TesseraDevice *device, void *stream);
 TESSERA_API TesseraStatus tessera_capture_end(TesseraDevice *device, void *stream,
@@ -252,33 +268,33 @@ TESSERA_API TesseraStatus tessera_capture_end(TesseraDevice *device, void *strea
 TESSERA_API TesseraStatus tessera_graph_launch(TesseraGraph *graph, void *stream);
 TESSERA_API void tessera_graph_free(TesseraGraph *graph);
 
-/* Memory of the host that the device reads and writes by itself: copies of it in a stream continue
- * while the caller does. Of other memory they may wait. */
+/* Allocates pinned host memory, which the device accesses directly: asynchronous copies of it
+ * overlap with the caller. With other host memory they may block. */
 TESSERA_API TesseraStatus tessera_alloc_host(TesseraDevice *device, size_t bytes, void **memory);
 TESSERA_API void tessera_release_host(TesseraDevice *device, void *memory);
 TESSERA_API TesseraStatus tessera_copy_in_async(TesseraDevice *device, void *to,
                                                 const void *from_host, size_t bytes, void *stream);
 TESSERA_API TesseraStatus tessera_copy_out_async(TesseraDevice *device, void *to_host,
                                                  const void *from, size_t bytes, void *stream);
-/* Within a device, or from another of its kind, in a stream of the one that it goes to. The first
- * copy between two gives each access to the other's memory, so that copies take the link between
- * them; where there is none, they go by way of the host. */
+/* Copies within a device or from another device of the same kind, in a stream of the destination.
+ * The first copy between two devices enables peer access, so that copies use the link between them;
+ * without a link they go through the host. */
 TESSERA_API TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_device,
                                        const void *from, size_t bytes, void *stream);
 
-/* ---- tensors of others, through DLPack ----
+/* ---- exchanging tensors by DLPack ----
  *
- * struct DLManagedTensor is that of dlpack.h, which who has such tensors has. */
+ * struct DLManagedTensor is defined by dlpack.h, which users of such tensors include. */
 
 struct DLManagedTensor;
-/* What it describes, and where that lies: `kind` and `ordinal` as tessera_device_open takes them,
- * NULL where that is not wanted. Nothing is copied: the tensor is good until the deleter is called,
- * which stays with the caller. */
+/* Converts a DLPack tensor. `kind` and `ordinal` receive its device in the form of
+ * tessera_device_open; NULL: not needed. Nothing is copied: the tensor is valid until the deleter
+ * is called, which remains the responsibility of the caller. */
 TESSERA_API TesseraStatus tessera_dlpack_in(TesseraContext *context,
                                             const struct DLManagedTensor *managed,
                                             TesseraTensor *tensor, const char **kind, int *ordinal);
-/* The other way, for memory of this device: who takes it calls its deleter, and that `release`
- * (NULL: nothing) with `user`, at any time and in any thread. */
+/* Converts a tensor in memory of this device to DLPack. The consumer calls its deleter, which calls
+ * `release` (NULL: nothing) with `user`, at any time and in any thread. */
 TESSERA_API TesseraStatus tessera_dlpack_out(TesseraDevice *device, const TesseraTensor *tensor,
                                              void (*release)(void *user), void *user,
                                              struct DLManagedTensor **managed);
@@ -288,48 +304,49 @@ TESSERA_API TesseraStatus tessera_dlpack_out(TesseraDevice *device, const Tesser
 typedef struct TesseraLaunch TesseraLaunch;
 
 TESSERA_API void tessera_launch_free(TesseraLaunch *launch);
-/* stream: CUstream or hipStream_t; NULL: the default one. On a GPU it returns before the kernel is
- * done. */
+/* Launches the kernel. stream: CUstream or hipStream_t; NULL: the default one. On a GPU it returns
+ * before the kernel has finished. */
 TESSERA_API TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream);
-/* Other memory, or another value, for parameter `index` of the kernel's signature, from the next
- * launch on: shapes, strides and types stay, and the address has the alignment that it must have.
- * Allocates nothing, and copy descriptors get the new address; whether what is written shares
- * memory with anything else is checked by the next launch, when all pointers are set. Launches that
- * were made before keep their arguments. */
+/* Sets the memory, or the value, of parameter `index` of the kernel's signature for later launches.
+ * Shapes, strides and types stay, and the new address must have the required alignment. Nothing is
+ * allocated; tensor maps are updated. The next launch checks that written tensors share no memory
+ * with others. Launches that were issued before keep their arguments. */
 TESSERA_API TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data);
 TESSERA_API TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index,
                                                     double number, int64_t integer);
-/* tessera_launch_set of all tensors at once and tessera_launch: an address for each parameter that
- * is a tensor, in the order of the signature. Those that are as they were cost nothing. */
+/* Combines tessera_launch_set for all tensors and tessera_launch: one address for each tensor
+ * parameter, in the order of the signature. Unchanged addresses cost nothing. */
 TESSERA_API TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream,
                                               void *const *tensors, size_t n_tensors);
-/* Describes an object in DLPack's words: `tensor` is a DLTensor of dlpack.h; not 0: it cannot. The
- * exchange interface of DLPack has such a function for the arrays of a library,
+/* Describes an object as a DLTensor of dlpack.h, which `tensor` points to; not 0: it cannot.
+ * DLPack's exchange interface has such a function for the arrays of a library,
  * dltensor_from_py_object_no_sync. */
 typedef int TesseraDescribe(void *object, void *tensor);
 typedef struct TesseraSearch {
-    TesseraLaunch *const *launches; /* NULL ones are passed over */
+    TesseraLaunch *const *launches; /* NULL entries are skipped */
     size_t n_launches;
     TesseraDescribe *describe;
-    size_t n_objects; /* the first tensors of the signature, or all; at most 64 */
-    void **tensors;   /* where their addresses go, as tessera_launch_with wants them */
+    size_t n_objects; /* the number of objects: the first tensors of the signature, or all; at
+                         most 64 */
+    void **tensors;   /* receives their addresses, in the form of tessera_launch_with */
 } TesseraSearch;
-/* Which launch was prepared for tensors like the objects: of their types, shapes, strides, device,
- * and with addresses as far from a multiple of 16. -1: none, or an object is not described. No
- * error is kept, and nothing but `describe` is called. */
+/* Finds the launch that was prepared for tensors with the types, shapes, strides and device of the
+ * objects, and with the same remainders of the addresses modulo 16. -1: there is none, or an object
+ * cannot be described. No error is recorded, and only `describe` is called. */
 TESSERA_API int tessera_launch_find(const TesseraSearch *search, void *const *objects);
-/* Bytes that the kernel keeps in the device's memory between its launches: intermediates. Each
- * stream in which a launch runs has its own, so that one prepared launch may run in several at
- * once; a stream's is allocated by the first launch in it. */
+/* Bytes of device memory for the intermediates of the kernel. Each stream in which a launch runs
+ * has its own workspace, so that a prepared launch may run in several streams at once; the first
+ * launch in a stream allocates it. */
 TESSERA_API size_t tessera_workspace_size(const TesseraLaunch *launch);
-/* Allocates it before, so that tessera_launch in this stream allocates nothing and may be captured
- * in a graph. A stream that is destroyed has done its work before, if launches with a workspace ran
- * in it. */
+/* Allocates the workspace for a stream in advance, so that tessera_launch in this stream allocates
+ * nothing and can be captured. A stream in which launches with a workspace ran must have finished
+ * its work before it is destroyed. */
 TESSERA_API TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream);
-/* Seconds that `times` launches take, back to back, by the device's clock. */
+/* Measures the seconds of `times` launches, back to back, by the device's clock. */
 TESSERA_API TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *stream, int times,
                                               double *seconds);
-/* Seconds of one copy of `bytes` within the device: the measure of what memory can do. */
+/* Measures the seconds that `times` copies of `bytes` within the device take, back to back: the
+ * reference for the bandwidth of memory. */
 TESSERA_API TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, const void *from,
                                             size_t bytes, int times, double *seconds);
 
@@ -344,23 +361,25 @@ TESSERA_API TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, con
  *     TesseraStatus k_softmax_bf16_prepare(TesseraDevice *device, const void *x, void *out,
  *                                          int64_t M, int64_t N, TesseraLaunch **launch);
  *
- * Tensors are contiguous memory of the device. Of the code for the device the one is taken that is
- * made for the fewest sizes and strides, these among them. The first form keeps what it prepared
- * and launches that again for the same sizes in the same stream; what such a kernel prints is not
- * to be had. What it keeps is the device's and lives as long. */
+ * Tensors are contiguous memory of the device. Of the variants for the device that support the
+ * arguments, the most specialized one is used. The first function caches the prepared launch and
+ * reuses it for the same sizes in the same stream; the messages of such a kernel are not available.
+ * The cached launches belong to the device and live as long. */
 
 typedef struct TesseraBundle TesseraBundle; /* k.h: extern const TesseraBundle k_bundle */
 
-/* Any types and strides that there is code for. kernel: "softmax", or "softmax_bf16" where element
- * types and shapes leave several. Everything else is as tessera_prepare says. */
+/* Prepares a launch for any types and strides that the bundle has code for. kernel: "softmax", or
+ * "softmax_bf16" if several kernels fit the element types and shapes. Otherwise like
+ * tessera_prepare. */
 TESSERA_API TesseraStatus tessera_bundle_prepare(const TesseraBundle *bundle, const char *kernel,
                                                  TesseraDevice *device, const TesseraArg *args,
                                                  size_t n_args, TesseraLaunch **launch);
-/* Which code that is: "softmax_bf16 for sm_90a: N % 8 == 0". NULL: it is from no bundle. */
+/* The variant that a launch uses: "softmax_bf16 for sm_90a: N % 8 == 0". NULL: the launch is not
+ * from a bundle. */
 TESSERA_API const char *tessera_launch_variant(const TesseraLaunch *launch);
 
-/* What the functions of k.o call. values: an address of a tensor, the bits of a scalar in the low
- * bytes; then the sizes. */
+/* Called by the functions of k.o. values: the addresses of tensors, the bits of scalars in the low
+ * bytes, then the sizes. */
 TESSERA_API TesseraStatus tessera_bundle_launch(const TesseraBundle *bundle, uint64_t function,
                                                 TesseraDevice *device, void *stream,
                                                 const uint64_t *values, uint64_t n_values);
@@ -368,12 +387,12 @@ TESSERA_API TesseraStatus tessera_bundle_ready(const TesseraBundle *bundle, uint
                                                TesseraDevice *device, const uint64_t *values,
                                                uint64_t n_values, TesseraLaunch **launch);
 
-/* ---- what kernels say: print and assert ---- */
+/* ---- kernel messages: print and assert ---- */
 
 typedef struct TesseraMessage {
-    bool failed;      /* an assertion that did not hold; else a print */
-    const char *text; /* without the end of the line */
-    const char *file; /* where the statement stands; NULL: not known */
+    bool failed;      /* true: a failed assertion; false: a print */
+    const char *text; /* without a newline */
+    const char *file; /* source file of the statement; NULL: not known */
     int line;
 } TesseraMessage;
 
@@ -381,17 +400,17 @@ typedef struct TesseraMessage {
 typedef struct TesseraMessages {
     const TesseraMessage *items;
     size_t n;
-    uint64_t lost;     /* how many found the log full, which holds 32768 */
-    uint64_t failures; /* assertions that did not hold, lost ones included */
+    uint64_t lost;     /* messages lost because the log was full; it holds 32768 */
+    uint64_t failures; /* failed assertions, including lost ones */
 } TesseraMessages;
 
-/* Waits for all work of the stream and takes what has been said since the launch was prepared or
- * last asked. That an assertion does not hold is no error of this call, nor of tessera_sync: the
- * kernel continues, and its results are undefined. Valid until the next call of this or
+/* Waits for all work of the stream and returns the messages since the launch was prepared or since
+ * the last call. A failed assertion is not an error of this call, nor of tessera_sync: the kernel
+ * continues, and its results are undefined. Valid until the next call of this function or
  * tessera_interpret with the context. */
 TESSERA_API TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
                                                   TesseraMessages *messages);
-/* Does the kernel say anything: is there a print or an assert in it? */
+/* True if the kernel contains a print or an assert. */
 TESSERA_API bool tessera_launch_says(const TesseraLaunch *launch);
 
 #ifdef __cplusplus

@@ -25,9 +25,9 @@
  *     tessera_launch(launch, NULL);
  *     tessera_sync(device, NULL);
  *
- * x and y point to memory of the device: of the process for "cpu", else from tessera_alloc. C++ has
- * <tessera/tessera.hpp> besides. To compile and link, where $T is the folder that contains include/
- * and lib/:
+ * x and y point to memory of the device: memory of the process for "cpu", otherwise memory from
+ * tessera_alloc. For C++ there is <tessera/tessera.hpp>. To compile and link, where $T is the
+ * folder that contains include/ and lib/:
  *
  *     cc app.c -I$T/include -L$T/lib -ltessera -Wl,-rpath,$T/lib
  *
@@ -41,13 +41,13 @@
  * unless 64 others of the context have been freed since, and for a launch whose device or kernel
  * was freed.
  *
- * A call may come from a thread whose stack is small: what reads, compiles, explains or interprets
- * programs has a deep stack, that of a thread for which the call waits. The allocator and the
- * caller's log may be called there.
+ * A call may come from a thread with a small stack: calls that read, compile, explain or interpret
+ * programs run in a thread of their own with a large stack, and wait for it. The allocator and the
+ * log of the caller may be called from that thread.
  *
- * Compilations and kernels run in the calling process and have no time limit. A caller that
- * compiles untrusted programs lets a separate process with a time limit do so (tessera_isolate);
- * a caller that runs untrusted kernels has to start such a process for them itself. */
+ * Compilations and kernels run in the calling process and have no time limit. To compile untrusted
+ * programs, use a separate process with a time limit (tessera_isolate). To run untrusted kernels,
+ * the caller must start such a process itself. */
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
 
@@ -59,13 +59,15 @@ extern "C" {
 
 /* ---- diagnostics: errors, for programs that show them ---- */
 
-/* What the last tessera_compile or tessera_bundle that succeeded warned of; "" for nothing. */
+/* The warnings of the last tessera_compile or tessera_bundle that succeeded; "" if there were
+ * none. */
 TESSERA_API const char *tessera_warnings(const TesseraContext *context);
 
-/* A part of a source. Lines and columns count from 1, columns once in characters and once in
- * bytes; begin and end count bytes of the file from 0. What is at the end_ is the first outside. */
+/* A part of a source. Lines and columns count from 1, columns once in characters and once in bytes;
+ * begin and end count bytes of the file from 0. The end_ members denote the first character behind
+ * the span. */
 typedef struct TesseraSpan {
-    const char *file; /* NULL: it is in no source, and the rest is 0 */
+    const char *file; /* NULL: there is no source, and all other members are 0 */
     int line, column, byte_column;
     int end_line, end_column, end_byte_column;
     size_t begin, end;
@@ -76,7 +78,7 @@ typedef struct TesseraLabel {
     const char *text;
 } TesseraLabel;
 
-/* Put `text` instead of the span, which may be empty. */
+/* Replace the span, which may be empty, by `text`. */
 typedef struct TesseraEdit {
     TesseraSpan span;
     const char *text;
@@ -94,19 +96,19 @@ typedef struct TesseraDiagnostic {
     char code[8];        /* "E0412", "W2001", or "" */
     const char *message; /* one line */
     TesseraSpan span;
-    const char *label;          /* what is at the span; NULL: nothing more */
-    const TesseraLabel *labels; /* further places */
+    const char *label;          /* a text for the span; NULL: none */
+    const TesseraLabel *labels; /* further spans */
     size_t n_labels;
     const char *note, *help;  /* or NULL */
-    const TesseraEdit *edits; /* do what the help says; none: a person has to */
+    const TesseraEdit *edits; /* edits that carry out the help; none: it needs a person */
     size_t n_edits;
     const char *human; /* with the source's lines and carets */
     const char *brief; /* file:line:column: error[E0412]: message */
     const char *json;  /* an object on one line */
 } TesseraDiagnostic;
 
-/* Of the last call that failed, or of the last tessera_compile when it succeeded: what it warned
- * of. Valid until the next call with the context. */
+/* The diagnostics of the last call that failed, or the warnings of the last tessera_compile that
+ * succeeded. Returns how many there are. Valid until the next call with the context. */
 TESSERA_API size_t tessera_diagnostics(const TesseraContext *context,
                                        const TesseraDiagnostic **diagnostics);
 
@@ -115,31 +117,33 @@ typedef struct TesseraWarnings {
     size_t n_allow;
     bool deny; /* warnings are errors */
 } TesseraWarnings;
-/* For later calls with this context; NULL: all warnings are reported. A word that is no code is an
- * error of usage. */
+/* Sets which warnings later calls with this context report; NULL: all. A string that is not a code
+ * is a usage error. */
 TESSERA_API TesseraStatus tessera_warn(TesseraContext *context, const TesseraWarnings *warnings);
 
 typedef struct TesseraExplanation {
     char code[8];
     const char *title, *text;
-    const char *wrong, *mended; /* programs, or lines of a shell; NULL: there is no example */
+    const char *wrong, *mended; /* programs, or shell commands, with the error and without it;
+                                   NULL: no example */
 } TesseraExplanation;
-/* By code, "E0412" or "412"; by number from 0 on. False when there is none. The context holds
- * nothing of it: what comes out is constant. */
+/* Explains a diagnostic, selected by its code, "E0412" or "412", or by its number, counted from 0.
+ * False if there is none. The texts are constants. */
 TESSERA_API bool tessera_explain(const char *code, TesseraExplanation *explanation);
 TESSERA_API bool tessera_explanation(size_t index, TesseraExplanation *explanation);
 
 /* ---- element types ---- */
 
-/* "bf16"; NULL for a number that is no type, which has 0 bytes and reads as NaN. */
+/* The name of a type: "bf16". NULL for a number that is not a type; such a type has 0 bytes and its
+ * elements read as NaN. */
 TESSERA_API const char *tessera_type_name(TesseraType type);
-/* False when there is none of this name. */
+/* Finds a type by its name. False if there is none. */
 TESSERA_API bool tessera_type_find(const char *name, TesseraType *type);
-/* Of one element by itself; n of them, one after the other, take tessera_type_size. */
+/* The bytes of a single element, and of n contiguous elements. */
 TESSERA_API size_t tessera_type_bytes(TesseraType type);
 TESSERA_API size_t tessera_type_size(TesseraType type, size_t n);
 TESSERA_API bool tessera_type_is_float(TesseraType type);
-/* Element `index` of an array in the host's memory, and setting it (rounded to nearest even). */
+/* Reads element `index` of an array in host memory, and writes it (rounded to nearest even). */
 TESSERA_API double tessera_get(TesseraType type, const void *data, size_t index);
 TESSERA_API void tessera_put(TesseraType type, void *data, size_t index, double value);
 
@@ -155,11 +159,11 @@ typedef struct TesseraParam {
     const char *const *dims; /* as written: "M", "128", "2 * N" */
     TesseraIo io;
     bool is_const;        /* bound at compile time; it is no argument of a launch */
-    const char *fallback; /* default, or NULL; of a const parameter, or what `tessera run` gives: a
-                           * launch has all of its arguments */
+    const char *fallback; /* the default value of a const parameter, or of a parameter for
+                             `tessera run`; NULL: none. A launch needs all of its arguments */
 } TesseraParam;
 
-/* A size that is bound at compile time to one of these: `assume D in 64, 128`. */
+/* A size that must be bound at compile time to one of these values: `assume D in 64, 128`. */
 typedef struct TesseraChoice {
     const char *size;
     const int64_t *values;
@@ -171,17 +175,19 @@ typedef struct TesseraSignature {
     const TesseraParam *params; /* inputs, then outputs */
     size_t n_params;
     const char *const *generics; /* T */
-    const char *const *classes;  /* what each of them may be: "float", "int", "number", "any" */
+    const char *const *classes;  /* the class of types of each generic: "float", "int", "number",
+                                    "any" */
     size_t n_generics;
     const char *const *sizes; /* M, N, … in order of appearance */
     size_t n_sizes;
     const TesseraChoice *choices;
     size_t n_choices;
-    const char *doc; /* of a program's kernel: the comment right above it; NULL: none */
-    bool any_rank;   /* `...` is in its types, as one axis; "gelu[3]" names it for three axes */
+    const char *doc; /* the comment directly above the kernel; NULL: none */
+    bool any_rank;   /* its types contain `...`, here as one axis; "gelu[3]" names the kernel for
+                        three axes */
 } TesseraSignature;
 
-/* `name` is what messages call it. */
+/* Parses a program from text or from a file. `name` stands for the file in messages. */
 TESSERA_API TesseraStatus tessera_program_parse(TesseraContext *context, const char *name,
                                                 const char *text, size_t n,
                                                 TesseraProgram **program);
@@ -191,15 +197,15 @@ TESSERA_API void tessera_program_free(TesseraProgram *program);
 TESSERA_API size_t tessera_program_kernels(const TesseraProgram *program);
 TESSERA_API const TesseraSignature *tessera_program_kernel(const TesseraProgram *program,
                                                            size_t index);
-/* The files that the program was read from, its own first, then what it imports; NULL past the
- * last, and for text that was in no file. */
+/* The files that the program was read from: its own first, then its imports. NULL past the last
+ * one, and for text that was not in a file. */
 TESSERA_API const char *tessera_program_file(const TesseraProgram *program, size_t index);
-/* name NULL: the only kernel of the program. */
+/* Finds the signature of a kernel by its name; NULL: the only kernel of the program. */
 TESSERA_API TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
                                                const TesseraSignature **signature);
 
-/* The same program in the layout that all sources have: tokens, comments and lines stay, the space
- * between them changes. `formatted` is good until the next tessera_format with the context. */
+/* Formats a source text: tokens, comments and line breaks stay, the space between tokens changes.
+ * `formatted` is valid until the next tessera_format with the context. */
 TESSERA_API TesseraStatus tessera_format(TesseraContext *context, const char *name,
                                          const char *text, size_t n, const char **formatted);
 
@@ -214,8 +220,9 @@ typedef struct TesseraSize {
     int64_t value;
 } TesseraSize;
 
-/* What holds for a size at every launch. Zero: nothing is known. Of unknown sizes, and what no size
- * can fulfil, are errors. */
+/* Facts about a size that hold at every launch: it is a multiple of `multiple`, at least `least`
+ * and at most `most`; 0: not known. A fact about an unknown size, or one that no size satisfies, is
+ * an error. */
 typedef struct TesseraFact {
     const char *name;
     int64_t multiple, least, most;
@@ -226,62 +233,67 @@ typedef struct TesseraOptions {
     const char *target;          /* "sm_90a", "gfx942", "native", …; see tessera_target */
     const TesseraPair *bindings; /* generic and const parameters: T=bf16, causal=true, D=128 */
     size_t n_bindings;
-    /* Sizes as they will be: the code is made for sizes like these (the power of two that divides
-     * them, the next round number), which every launch is checked against. Where the arguments'
-     * shapes leave a size open, as those of f32[Q + P] do, it is what is given here. */
+    /* Expected sizes. The code is specialized for similar sizes (those with the same power of two
+     * as a divisor, up to the next round number), and every launch is checked against these facts.
+     * If the shapes of the arguments do not determine a size, as for f32[Q + P], this value is
+     * used. */
     const TesseraSize *sizes;
     size_t n_sizes;
-    /* For sizes of which nothing else is known, the code takes a tensor's last axis to be a
-     * multiple of 8 elements; a fact of multiple 1 says that it need not be. */
+    /* If nothing else is known of a size, the code assumes that the last axis of a tensor is a
+     * multiple of 8 elements; a fact with `multiple` 1 removes that assumption. */
     const TesseraFact *facts;
     size_t n_facts;
-    /* Arguments as they will be, of which only the tensors' dims, strides and alignment are looked
-     * at: the code is made for tensors that lie like these, which every launch is checked against:
-     * the order of axes, strides of 0 and 1, of others the sign and the power of two up to 16 that
-     * divides them. One for each parameter that is not const; n_args 0: all are contiguous. */
+    /* Expected arguments, of which only the dims, strides and alignment of the tensors are read.
+     * The code is specialized for tensors with such strides, and every launch is checked: the order
+     * of the axes, strides of 0 and 1, and of other strides the sign and the largest power of two
+     * up to 16 that divides them. One entry per parameter that is not const; n_args 0: all tensors
+     * are contiguous. */
     const TesseraArg *args;
     size_t n_args;
-    /* The same in words, which count more: {"x", "*8,1"} takes rows at a distance that is a
-     * multiple of 8. A word an axis: a number, an expression of sizes ("1,M": columns one after the
-     * other), `*` for any stride above 0, `*8` for multiples, `-*` and `-*8` below 0; at the end
-     * `@4` where addresses are multiples of 4 bytes only. */
+    /* The same as text, which overrides `args`: {"x", "*8,1"} accepts rows whose distance is a
+     * multiple of 8 elements. One item per axis: a number, an expression of sizes ("1,M":
+     * column-major), `*` for any stride above 0, `*8` for multiples of 8, `-*` and `-*8` for
+     * negative ones; `@4` at the end if addresses are only multiples of 4 bytes. */
     const TesseraPair *strides;
     size_t n_strides;
-    const char *const *lines; /* lines of a schedule: "tile M 128, N 256"; or the name of one */
+    const char *const *lines; /* schedule entries: "tile M 128, N 256"; or the name of a schedule
+                                 of the source */
     size_t n_lines;
-    int optimize; /* 0: as normal; 1…3: LLVM's level; -1: its level 0 */
-    bool wide;    /* of tessera_interpret: all floats are f64, those of the arguments, too */
-    /* A file of pins, schedules that `tessera tune` measured; "": none. NULL: as tessera_pins_use
-     * says. Lines of the source's schedule blocks, and `lines`, count more. */
+    int optimize; /* optimization level: 0: the default; 1…3: that of LLVM; -1: LLVM's level 0 */
+    bool wide;    /* for tessera_interpret: all floats are f64, including those of the arguments */
+    /* A file of pins: schedules that `tessera tune` measured; "": none; NULL: the setting of
+     * tessera_pins_use. Entries of the source's schedule blocks and of `lines` override pins. */
     const char *pins;
-    /* As tessera_device_info names it: pins of others do not count; NULL: any of the target. */
+    /* The device's name, as in tessera_device_info: pins for other devices are ignored; NULL: pins
+     * for any device of the target are used. */
     const char *device;
 } TesseraOptions;
 
 typedef struct TesseraKernel TesseraKernel;
 
-/* Down to scheduled code; machine code is made when it is first asked for. */
+/* Compiles a kernel down to scheduled IR. Machine code is generated when it is first needed. */
 TESSERA_API TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
                                           TesseraKernel **kernel);
-/* The kernel that computes gradients (docs/language.md), with the same options but for lines of the
- * schedule and arguments: by the float parameters of these names; n_by 0: by all. Its parameters
- * are the kernel's, then d_NAME for each of its results, its results d_NAME for each of these
- * parameters. A kernel of the name "vjp(NAME)", also in `options.kernel`, is the same. */
+/* Compiles the kernel that computes gradients (docs/language.md) with respect to the float
+ * parameters of these names; n_by 0: all of them. It has the same options, except for schedule
+ * entries and arguments. Its parameters are those of the kernel, then d_NAME for each result; its
+ * results are d_NAME for each of these parameters. The name "vjp(NAME)", also in `options.kernel`,
+ * denotes the same kernel. */
 TESSERA_API TesseraStatus tessera_kernel_vjp(TesseraKernel *kernel, const char *const *by,
                                              size_t n_by, TesseraKernel **vjp);
 TESSERA_API void tessera_kernel_free(TesseraKernel *kernel);
 /* The signature with all generics bound and without const parameters. */
 TESSERA_API const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel);
-/* Type and shape of parameter `index` (of that signature) under these sizes. */
+/* Type and shape of parameter `index` of that signature for these sizes. */
 TESSERA_API TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
                                                const TesseraSize *sizes, size_t n_sizes,
                                                TesseraTensor *tensor);
 
-/* What the code takes for granted of size `index` of that signature: launches with others fail.
- * `most` is INT64_MAX where nothing is known. */
+/* What the code assumes about size `index` of that signature; a launch with another size fails.
+ * `most` is INT64_MAX if there is no bound. */
 TESSERA_API TesseraStatus tessera_kernel_fact(const TesseraKernel *kernel, size_t index,
                                               TesseraFact *fact);
-/* Do other sizes say what size `index` is, as in H = N // 2? */
+/* True if size `index` follows from other sizes, as in H = N // 2. */
 TESSERA_API bool tessera_kernel_follows(const TesseraKernel *kernel, size_t index);
 
 typedef struct TesseraBytes {
@@ -289,56 +301,61 @@ typedef struct TesseraBytes {
     size_t n;
 } TesseraBytes;
 
-/* kind: "ir", "llvm", "ptx", "cubin", "asm", "hsaco" or "obj", as far as the target has it; or
- * "launch": what must be known to launch that code without the library, as JSON (docs/tools.md). */
+/* Emits the code in one form. kind: "ir", "llvm", "ptx", "cubin", "asm", "hsaco" or "obj", if the
+ * target has it; or "launch": a description, as JSON, for launching the code without the library
+ * (docs/tools.md). */
 TESSERA_API TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind,
                                               TesseraBytes *bytes);
-/* The schedule as a block that may stand in the source; with reasons, each line has its own. */
+/* The schedule as a block in the syntax of the source; with `reasons`, each entry has its
+ * reason. */
 TESSERA_API TesseraStatus tessera_kernel_schedule(TesseraKernel *kernel, bool reasons,
                                                   const char **text);
 
 typedef struct TesseraLaunchInfo {
     const char *symbol;
     int threads, shared_bytes; /* of a block */
-    int64_t blocks;            /* under the sizes of the options; -1: not all were given */
+    int64_t blocks;            /* for the sizes of the options; -1: some size was not given */
     bool persistent;
 } TesseraLaunchInfo;
 
 typedef struct TesseraResources {
     const TesseraLaunchInfo *launches;
     size_t n_launches;
-    double flops; /* of products, as written, under the sizes of the options; 0: not known */
+    double flops; /* floating-point operations of the dots as written, for the sizes of the
+                     options; 0: not known */
 } TesseraResources;
 TESSERA_API TesseraStatus tessera_kernel_resources(TesseraKernel *kernel,
                                                    TesseraResources *resources);
 
 typedef enum TesseraExplain {
-    TESSERA_EXPLAIN_TEXT, /* the schedule, then a few lines a launch as its comments */
+    TESSERA_EXPLAIN_TEXT, /* the schedule, and a few lines per launch as comments in it */
     TESSERA_EXPLAIN_JSON, /* an object: launches, accesses, occupancy, roofline, notes, hints */
-    TESSERA_EXPLAIN_HTML, /* one page that needs nothing else: also sources, IR, code, pictures */
-    TESSERA_EXPLAIN_NEST, /* the launches as a tiled source, with the schedule of its steps */
+    TESSERA_EXPLAIN_HTML, /* one self-contained page, also with sources, IR, code and pictures */
+    TESSERA_EXPLAIN_NEST, /* the launches as a tiled source, with a schedule for its tile sizes */
 } TesseraExplain;
-/* How the kernel does what it does, and what that costs; totals under the sizes of the options. No
- * device is needed. Registers of NVIDIA's parts are known where there is a ptxas. */
+/* Reports how the kernel is scheduled and what that costs; totals are for the sizes of the options.
+ * No device is needed. For NVIDIA targets, registers are reported if ptxas is available. */
 TESSERA_API TesseraStatus tessera_kernel_explain(TesseraKernel *kernel, TesseraExplain form,
                                                  TesseraBytes *bytes);
 
-/* What keeps each access of the code inside its tensor. */
+/* How many accesses of the code are kept inside their tensor by which means. */
 typedef struct TesseraAccesses {
-    size_t inside;  /* by proof: nothing is checked while it runs */
-    size_t guarded; /* by a check for each element */
-    size_t clipped; /* by the device's copy engine */
-    /* Places, "file.tile:7", where floats are summed in any order: only there may runs differ. */
+    size_t inside;  /* proven at compile time: no check at run time */
+    size_t guarded; /* by a bounds check for each element */
+    size_t clipped; /* by the clipping of TMA */
+    /* Source locations, "file.tile:7", where floats are summed in an unspecified order: only there
+     * may results differ between runs. */
     const char *const *float_sums;
     size_t n_float_sums;
 } TesseraAccesses;
 TESSERA_API TesseraStatus tessera_kernel_accesses(TesseraKernel *kernel, TesseraAccesses *accesses);
 
-/* Binds what arguments tell: T from an element type, M from a shape. `known`: one entry a parameter
- * of the signature, rank < 0 where nothing is given; NULL: nothing at all. What options bind
- * already must agree. The result is good until the next tessera_infer of this program. */
+/* Infers bindings and sizes from arguments: T from an element type, M from a shape. `known`: one
+ * entry per parameter of the signature, with rank < 0 if that argument is not given; NULL: none is
+ * given. Bindings of the options must agree. The result is valid until the next tessera_infer of
+ * this program. */
 typedef struct TesseraInferred {
-    const TesseraPair *bindings; /* those of the options, too */
+    const TesseraPair *bindings; /* including those of the options */
     size_t n_bindings;
     const TesseraSize *sizes;
     size_t n_sizes;
@@ -349,8 +366,8 @@ TESSERA_API TesseraStatus tessera_infer(TesseraProgram *program, const TesseraOp
 typedef struct TesseraTarget {
     const char *name, *family; /* "sm_90a", "nvptx" */
     int warp, max_threads, shared_bytes, units;
-    const char *product;      /* unit of 16-bit products */
-    const char *const *kinds; /* what tessera_kernel_emit makes of it; ended by NULL */
+    const char *product;      /* matrix instruction for 16-bit elements */
+    const char *const *kinds; /* the kinds that tessera_kernel_emit supports; ended by NULL */
 } TesseraTarget;
 /* NULL past the last. */
 TESSERA_API const TesseraTarget *tessera_target(TesseraContext *context, size_t index);
@@ -358,26 +375,27 @@ TESSERA_API const TesseraTarget *tessera_target(TesseraContext *context, size_t 
 /* ---- pins: schedules that were measured ----
  *
  * `tessera tune pin` writes them, as text, into a file next to the source, linear.tune for
- * linear.tile. An entry is for a kernel as it is typed, a device, and a bucket of sizes: an octave
- * as 2049..4096, and what divides them. It is used for the sizes of the options, where these are
- * given, else each launch takes the code for its own. What does not hold any more is a warning. */
+ * linear.tile. An entry belongs to a kernel with its types, a device, and a bucket of sizes: an
+ * octave such as 2049..4096, and a divisor. It is used for the sizes of the options if these are
+ * given; otherwise each launch uses the code for its own sizes. An entry that no longer applies
+ * causes a warning. */
 
-/* For later calls with this context, where options say nothing else: NULL: the file next to the
- * source; a path: that file; "off": none. */
+/* Sets the pin file for later calls with this context whose options name none. NULL: the file next
+ * to the source; a path: that file; "off": none. */
 TESSERA_API TesseraStatus tessera_pins_use(TesseraContext *context, const char *path);
 
-/* What measurements of a kernel are kept under. */
+/* The key under which measurements of a kernel are stored. */
 typedef struct TesseraTuning {
     const char *kernel;
-    const char *digest; /* of the kernel as it is typed, before sizes and schedule */
+    const char *digest; /* of the kernel with its types, without sizes and schedule */
     const char *types;  /* "D=128, T=bf16", by name */
     const char *bucket; /* "K=2049..4096%64, M=2049..4096%64" */
     const char *sizes;  /* "K=4096, M=4096" */
     const char *device; /* as tessera_device_info names it; "" without one */
-    const char *arch;   /* the target; of a CPU its name for LLVM */
+    const char *arch;   /* the target; for a CPU, its name in LLVM */
 } TesseraTuning;
-/* Sizes must all be known. `device` NULL: the options' target alone. Texts are good until the next
- * call of this with the program. */
+/* All sizes must be known. `device` NULL: only the target of the options is used. The texts are
+ * valid until the next call of this function with the program. */
 TESSERA_API TesseraStatus tessera_tuning(TesseraProgram *program, const TesseraOptions *options,
                                          const TesseraDevice *device, TesseraTuning *tuning);
 
@@ -387,124 +405,136 @@ TESSERA_API TesseraStatus tessera_tuning(TesseraProgram *program, const TesseraO
  * threads as there are CPUs. The allocator must be one for many threads, as malloc is. */
 
 typedef struct TesseraTask TesseraTask;
-/* Called in a thread of the library's when a task is done, however it ended. It may wake others;
- * with the task it can do nothing. */
+/* Called in a thread of the library when a task has ended, successfully or not. It may wake other
+ * threads, but must not use the task. */
 typedef void TesseraDone(void *user, TesseraTask *task);
-/* The program outlives the task; the options are copied. done NULL: nothing is called. */
+/* Starts a task. The program must outlive it; the options are copied. done NULL: nothing is
+ * called. */
 TESSERA_API TesseraStatus tessera_compile_start(TesseraProgram *program,
                                                 const TesseraOptions *options, TesseraDone *done,
                                                 void *user, TesseraTask **task);
 TESSERA_API bool tessera_task_finished(const TesseraTask *task);
-/* What has not begun will not; what has ends after the pass or the code that it is making. */
+/* Cancels a task. If it has not begun, it never will; otherwise it ends after the current pass or
+ * code generation. */
 TESSERA_API void tessera_task_cancel(TesseraTask *task);
-/* Waits, and hands the kernel out, once; errors and warnings are then those of the context. */
+/* Waits for a task and returns its kernel, once. Its errors and warnings become those of the
+ * context. */
 TESSERA_API TesseraStatus tessera_task_wait(TesseraTask *task, TesseraKernel **kernel);
-/* Cancels, waits and frees; before the program and the context. */
+/* Cancels the task, waits for it and frees it. To be called before the program and the context are
+ * freed. */
 TESSERA_API void tessera_task_free(TesseraTask *task);
 
 /* One of several kernels that a program will need. */
 typedef struct TesseraRequest {
     TesseraProgram *program;
     TesseraOptions options;
-    TesseraKernel *kernel; /* comes out, or NULL: */
-    TesseraStatus status;  /* why */
+    TesseraKernel *kernel; /* the result; NULL on failure */
+    TesseraStatus status;  /* of this request */
 } TesseraRequest;
-/* Compiles all of them, as tasks, and loads them on the device (NULL: on none) as long as nothing
- * has failed. What comes back, and the context's error, is the first failure. */
+/* Compiles all requests as tasks, and loads the kernels on the device (NULL: on none) until one
+ * fails. The returned status and the error of the context are those of the first failure. */
 TESSERA_API TesseraStatus tessera_compile_all(TesseraContext *context, TesseraRequest *requests,
                                               size_t n, TesseraDevice *device);
-/* Makes and loads the code, as the first tessera_prepare on the device would. */
+/* Generates and loads the code, as the first tessera_prepare on the device would. */
 TESSERA_API TesseraStatus tessera_kernel_load(TesseraKernel *kernel, TesseraDevice *device);
 
 /* ---- ahead of time: kernels as a part of a program ---- */
 
 typedef struct TesseraBundleOptions {
-    const char *name;   /* what all names of the header begin with: "k" for k_softmax_bf16 */
+    const char *name;   /* the prefix of all names in the header: "k" for k_softmax_bf16 */
     const char *kernel; /* NULL: all of the program */
     const char *const *targets; /* each kernel is compiled for each; not "native" */
     size_t n_targets;
-    /* A kernel is compiled for those that name nothing that it has not, else for one that says
-     * nothing; and once more for any size. Kernel and target are not looked at. */
+    /* A kernel is compiled for each variant that mentions only parameters and sizes of that kernel,
+     * or without a variant if there is none; and once more for any size. The members kernel and
+     * target are ignored. */
     const TesseraOptions *variants;
     size_t n_variants;
-    /* For all, as far as they have these: bindings, where a variant has no other, and what holds at
-     * every launch, so that "any size" means any of such. */
+    /* For all kernels that have these parameters and sizes: bindings that a variant does not
+     * override, and facts that hold at every launch, so that "any size" means any size that
+     * satisfies them. */
     const TesseraPair *bindings;
     size_t n_bindings;
     const TesseraFact *facts;
     size_t n_facts;
-    bool shared; /* a shared library, else an object */
+    bool shared; /* true: a shared library; false: an object file */
 } TesseraBundleOptions;
 
 typedef struct TesseraBundled TesseraBundled;
-/* What <tessera/launch.h> says of kernels that are part of the program. The same program and
- * options make the same bytes. */
+/* Builds a bundle (see "kernels that are part of the program" in <tessera/launch.h>). The same
+ * program and options give the same bytes. */
 TESSERA_API TesseraStatus tessera_bundle(TesseraProgram *program,
                                          const TesseraBundleOptions *options,
                                          TesseraBundled **bundled);
 TESSERA_API void tessera_bundled_free(TesseraBundled *bundled);
-/* The header, and the object or library, which wants libtessera-launch (or libtessera). */
+/* The header, and the object or library, which must be linked with libtessera-launch (or
+ * libtessera). */
 TESSERA_API const TesseraBytes *tessera_bundled_header(const TesseraBundled *bundled);
 TESSERA_API const TesseraBytes *tessera_bundled_object(const TesseraBundled *bundled);
 
 /* ---- the compile cache ----
  *
- * Machine code that tessera_prepare had made is kept in a folder of the user's, a file an entry, by
- * the digest of all that it was made from: sources, options, targets, this build. Damaged entries,
- * and those of others, are not used. A cache that cannot be read or written is none: nothing fails
- * for it, and tessera_cache_info says why. Many processes may use one folder. */
+ * Machine code is stored in a folder of the user, one file per entry, under the digest of
+ * everything that it was generated from: sources, options, targets, this build. Damaged entries,
+ * and entries of other users, are not used. If the cache cannot be read or written, compilation
+ * works without it, and tessera_cache_info gives the reason. Several processes may use one
+ * folder. */
 
-/* For later calls with this context. folder NULL: what $TESSERA_CACHE names, else
- * $XDG_CACHE_HOME/tessera, else $HOME/.cache/tessera; "off": no cache, in $TESSERA_CACHE, too.
- * limit: bytes, of which those used last are kept; 0: $TESSERA_CACHE_SIZE ("500M"), else 2 GiB. */
+/* Sets the cache of later calls with this context. folder NULL: $TESSERA_CACHE, else
+ * $XDG_CACHE_HOME/tessera, else $HOME/.cache/tessera; "off", also as the value of $TESSERA_CACHE:
+ * no cache. limit: maximum bytes, beyond which the least recently used entries are removed; 0:
+ * $TESSERA_CACHE_SIZE ("500M"), else 2 GiB. */
 TESSERA_API TesseraStatus tessera_cache_use(TesseraContext *context, const char *folder,
                                             int64_t limit);
 
-/* For later calls with this context: machine code comes from the cache, and what is not in it is an
- * error of the environment. For processes that must not compile. */
+/* If true, later calls with this context take machine code from the cache only; code that is not in
+ * the cache is an environment error. For processes that must not compile. */
 TESSERA_API TesseraStatus tessera_cache_only(TesseraContext *context, bool only);
 
 /* New members come at the end. */
 typedef struct TesseraCacheInfo {
-    const char *folder; /* NULL: none is known */
-    const char *why;    /* why it is not used; NULL: it is */
+    const char *folder; /* NULL: there is none */
+    const char *why;    /* why the cache is not used; NULL: it is used */
     int64_t limit;
     uint64_t entries, bytes;
     uint64_t hits, misses, kept, refused; /* of this context; refused: damaged entries */
 } TesseraCacheInfo;
-/* The texts are good until the next tessera_cache_use. */
+/* The texts are valid until the next tessera_cache_use. */
 TESSERA_API TesseraStatus tessera_cache_info(TesseraContext *context, TesseraCacheInfo *info);
 
 typedef struct TesseraCacheEntry {
     const char *name;  /* of the file */
     const char *about; /* "softmax for sm_90a"; NULL: it is damaged */
     uint64_t bytes;
-    int64_t used; /* last, in seconds since 1970, to the hour */
+    int64_t used; /* time of the last use in seconds since 1970, rounded to an hour */
 } TesseraCacheEntry;
-/* All of them, those used last first. Valid until the next call of this with the context. */
+/* Lists all entries, the most recently used first. Valid until the next call of this function with
+ * the context. */
 TESSERA_API TesseraStatus tessera_cache_list(TesseraContext *context,
                                              const TesseraCacheEntry **entries, size_t *n);
-/* Reads all entries and removes damaged ones: how many there were, how many of them went. */
+/* Reads all entries and removes damaged ones. Returns how many were read, and how many of them were
+ * damaged. */
 TESSERA_API TesseraStatus tessera_cache_verify(TesseraContext *context, size_t *checked,
                                                size_t *damaged);
-/* Removes all but those used last that take this many bytes together; 0: all. */
+/* Removes the least recently used entries until the others take at most this many bytes; 0: removes
+ * all. */
 TESSERA_API TesseraStatus tessera_cache_prune(TesseraContext *context, int64_t bytes,
                                               size_t *removed);
 
 /* ---- compiling in a process of its own ----
  *
  * LLVM ends its process when it cannot continue. A worker is a program that compiles one kernel and
- * ends; when it is ended instead, or takes too long, that is an error with a reproducer, and the
- * caller continues. It is looked for next to the library and in ../bin, as tessera-worker, and ends
- * with the thread that started it. A compilation by it takes some milliseconds more. */
+ * exits. If it crashes or takes too long, the caller gets an error with a reproducer and continues.
+ * The program tessera-worker is searched next to the library and in ../bin; it ends with the thread
+ * that started it. Compiling in a worker takes a few milliseconds more. */
 
 typedef enum TesseraIsolate {
-    TESSERA_ISOLATE_NEVER, /* as a context begins */
-    TESSERA_ISOLATE_AUTO,  /* where there is a worker */
+    TESSERA_ISOLATE_NEVER, /* the initial setting of a context */
+    TESSERA_ISOLATE_AUTO,  /* if a worker is found */
     TESSERA_ISOLATE_ALWAYS,
 } TesseraIsolate;
-/* For later calls with this context. worker NULL: $TESSERA_WORKER, or it is looked for. seconds:
- * the most that one may take; 0: 60. */
+/* Sets when later calls with this context use a worker. worker NULL: $TESSERA_WORKER, or else it is
+ * searched. seconds: time limit of a worker; 0: 60. */
 TESSERA_API TesseraStatus tessera_isolate(TesseraContext *context, TesseraIsolate when,
                                           const char *worker, double seconds);
 
@@ -512,31 +542,32 @@ TESSERA_API TesseraStatus tessera_isolate(TesseraContext *context, TesseraIsolat
 
 typedef enum TesseraHealth {
     TESSERA_HEALTHY,
-    TESSERA_ABSENT, /* it is not here; `cost` says what cannot be done without */
-    TESSERA_BROKEN, /* it is here, and cannot be used */
+    TESSERA_ABSENT, /* not found; `cost` says what is not possible without it */
+    TESSERA_BROKEN, /* found, but it cannot be used */
 } TesseraHealth;
 
-/* One thing that is looked for. New members come at the end. */
+/* The result for one driver, device or tool. New members come at the end. */
 typedef struct TesseraFinding {
     const char *part; /* "compiler", "cpu", "cuda", "cuda:0", "hip", "ptxas", "cache", … */
     TesseraHealth health;
     const char *text;                /* what was found, or what is wrong */
     const char *version;             /* or NULL */
     const char *looked_for;          /* names of files, or NULL */
-    const char *cost, *help;         /* what is lost, what can be done about it; or NULL */
+    const char *cost, *help;         /* what is not possible, and how to change that; or NULL */
     const TesseraDeviceInfo *device; /* or NULL */
 } TesseraFinding;
 
-/* Looks for drivers, devices and tools, and runs a small kernel on each device. What is missing is
- * no error of this call. Valid until the next one with the context. */
+/* Looks for drivers, devices and tools, and runs a small kernel on each device. Something missing
+ * is not an error of this call. The findings are valid until the next call with the context. */
 TESSERA_API TesseraStatus tessera_doctor(TesseraContext *context, const TesseraFinding **findings,
                                          size_t *n);
 
 /* ---- launching ---- */
 
-/* Loads the code if need be, checks sizes, strides, types, alignment, overlap and, on CUDA, that
- * the device reaches the memory; packs the arguments. The tensors' memory stays the caller's.
- * CUDA's driver assembles the code, or the ptxas that the environment's TESSERA_PTXAS names. */
+/* Prepares a launch: loads the code if necessary, checks sizes, strides, types, alignment, overlap
+ * and, on CUDA, that the device can access the memory, and packs the arguments. The memory of the
+ * tensors remains the caller's. On CUDA, the driver assembles the code, or the ptxas that
+ * $TESSERA_PTXAS names. */
 TESSERA_API TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device,
                                           const TesseraArg *args, size_t n_args,
                                           TesseraLaunch **launch);
@@ -544,22 +575,23 @@ TESSERA_API TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *
 TESSERA_API TesseraStatus tessera_interpret_messages(TesseraContext *context,
                                                      TesseraMessages *messages);
 
-/* ---- the oracle ---- */
+/* ---- the reference interpreter ---- */
 
-/* Runs the kernel by the plain meaning of its operations, slowly, on arrays in the host's memory.
- * options.target is not needed; with one, ranges of the source have the steps that its schedule
- * gives them: what is rounded once a step is rounded where code for that target does. */
+/* Runs the kernel in the reference interpreter, slowly, on arrays in host memory. options.target is
+ * optional; if it is given, loops over ranges have the steps of that target's schedule, so that
+ * values which are rounded once per step are rounded as in code for that target. */
 TESSERA_API TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *options,
                                             const TesseraArg *args, size_t n_args);
 
 typedef struct TesseraDifference {
-    size_t different; /* elements that are further apart than allowed */
-    size_t first;     /* the first of them */
+    size_t different; /* number of elements that differ by more than their bound */
+    size_t first;     /* index of the first of them */
     double got, want, bound;
-    double worst; /* greatest distance as a share of its bound; > 1 or infinite: different */
+    double worst; /* maximum of difference / bound; > 1 or infinite: different */
 } TesseraDifference;
-/* Compares arrays in the host's memory. Bound 0, or NULL for all: the bits must be the same, where
- * all NaNs are one. TESSERA_DIFFERENT is returned, not recorded as an error. */
+/* Compares arrays in host memory. With a bound of 0, or NULL for all elements, the bits must be
+ * equal, except that all NaNs are equal. TESSERA_DIFFERENT is returned without recording an
+ * error. */
 TESSERA_API TesseraStatus tessera_compare(TesseraType type, size_t n, const void *got,
                                           const void *want, const double *bound,
                                           TesseraDifference *difference);
