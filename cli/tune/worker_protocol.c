@@ -38,7 +38,7 @@ const char *sweep_error_kind(const SweepWork *work)
     const TesseraDiagnostic *items;
     size_t n = tessera_diagnostics(work->session.context, &items);
     for (size_t i = 0; i < n; i++) {
-        if (items[i].severity == TESSERA_IS_ERROR && tessera_code_is_capacity(items[i].code)) {
+        if (items[i].severity == TESSERA_IS_ERROR && tessera_code_is_room(items[i].code)) {
             return "room";
         }
     }

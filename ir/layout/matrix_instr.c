@@ -392,8 +392,8 @@ MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int dist
         depth.bit[step] = next;
     }
     if (distance < next) {
-        /* Bit 1 moves to `apart` and the bits above it, up to `apart`, move down by one: neighbours
-         * along k then lie `apart` positions apart. */
+        /* Bit 1 moves to `distance` and the bits above it, up to `apart`, move down by one:
+         * neighbours along k then lie `distance` positions apart. */
         for (int i = 0; i < depth.n; i++) {
             int32_t bit = depth.bit[i];
             if (bit == 1) {

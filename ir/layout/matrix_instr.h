@@ -104,8 +104,8 @@ typedef struct MmaKOrder {
 /* k as it is. */
 MmaKOrder mma_k_order_plain(const MatrixInstr *unit, int64_t k);
 /* A thread's own k are neighbours, as many as in rows of `row` elements all lanes can have: they
- * are read together. Elements that share a register are `apart` of one another, 1 or 4, if a thread
- * has this many. */
+ * are read together. Elements that share a register are `distance` of one another, 1 or 4, if a
+ * thread has this many. */
 MmaKOrder mma_k_order_runs(const MatrixInstr *unit, int64_t k, int row, int distance);
 /* A thread's own k are pairs, and those of the lanes next to one another follow: where k runs along
  * rows of swizzled shared memory, lanes meet every second row of it, in banks of its own. A left

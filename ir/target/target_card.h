@@ -9,7 +9,7 @@
 typedef struct Target Target;
 
 /* The target that `name` stands for: that of a row, `TARGET@CARD`, or `TARGET@SMSxMHZ`. NULL if
- * there is none; `near` is then what is known of it: the target, if only its card is unknown. */
+ * there is none; `nearest` is then what is known of it: the target, if only its card is unknown. */
 const Target *target_on_card(Arena *arena, const char *name, const Target **nearest);
 /* How target_on_card would be asked for it: "sm_90a", "sm_90a@h100". */
 const char *target_spelling(const Target *target);

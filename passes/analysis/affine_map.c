@@ -310,7 +310,7 @@ static bool is_positive(const Affine *a, Dim by)
     return false;
 }
 
-/* a = by * whole + rest: each term that `by` divides is in `whole`. */
+/* a = by * scaled + rest: each term that `by` divides is in `scaled`. */
 typedef struct Parts {
     const Affine *scaled, *rest;
 } Parts;

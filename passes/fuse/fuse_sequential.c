@@ -267,8 +267,8 @@ static bool may_mix(const Op *op)
     return false;
 }
 
-/* The arrays that the op reads may be made by the same launch, or (`apart`) are in memory before:
- * then blocks may walk the loop for rows of their own. */
+/* The arrays that the op reads may be made by the same launch, or (`independent`) are in memory
+ * before: then blocks may walk the loop for rows of their own. */
 static bool mixes(Func *func, Op *op, bool independent)
 {
     if (!fuse_is_uniform(op) || !may_mix(op)) {

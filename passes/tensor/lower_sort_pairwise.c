@@ -41,7 +41,7 @@ static Value *row_index(const Pairs *p)
 }
 
 /* How many elements come before each: summed along the last axis, so that it varies along the one
- * that `bring` sums along, and both are done by one launch. */
+ * that `fetch` sums along, and both are done by one launch. */
 static Value *count_before(const Pairs *p, Value *keys, Value *index)
 {
     Value *one = as_first(p, keys), *other = as_second(p, keys);

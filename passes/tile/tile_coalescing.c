@@ -272,7 +272,7 @@ static int64_t blocks_on_cpu(const Runs *runs, const TilePlan *plan, int64_t run
     return blocks;
 }
 
-/* In addition to rows that a block holds, of which `room` fit. */
+/* In addition to rows that a block holds, of which `capacity` fit. */
 static int64_t run_with_rows(const Runs *runs, const TilePlan *plan, int64_t capacity)
 {
     int64_t run = MAX_ROWS_CPU;
@@ -294,8 +294,8 @@ static int64_t run_of_columns(const Runs *runs, const TilePlan *plan)
 }
 
 /* Columns that are folded one by one would take a cache line for an element; so would elements that
- * are read along one axis and stored, or folded, along another. `room`: of rows that a block holds;
- * INT32_MAX: it holds none. */
+ * are read along one axis and stored, or folded, along another. `capacity`: of rows that a block
+ * holds; INT32_MAX: it holds none. */
 static int64_t run_of_cpu(const Runs *runs, const TilePlan *plan, int64_t capacity)
 {
     bool turned = is_turned_on_cpu(runs, plan);

@@ -397,7 +397,7 @@ TesseraStatus tessera_kernel_make(TesseraKernel *kernel)
                   : context_null(NULL, __func__, "kernel");
 }
 
-bool tessera_code_is_capacity(const char *code)
+bool tessera_code_is_room(const char *code)
 {
     int number = code && code[0] ? atoi(code + 1) : 0;
     return number == ERR_SHARED_MEMORY || number == ERR_REGISTERS || number == ERR_BLOCKS ||

@@ -77,6 +77,6 @@ TESSERA_API bool tessera_card(size_t index, TesseraCard *card);
 TESSERA_API TesseraStatus tessera_kernel_make(TesseraKernel *kernel);
 /* True if the code of a diagnostic ("E0506") means that a schedule exceeds the resources of the
  * target. */
-TESSERA_API bool tessera_code_is_capacity(const char *code);
+TESSERA_API bool tessera_code_is_room(const char *code);
 
 #endif

@@ -206,11 +206,11 @@ static void join(TesseraTask *task)
 }
 
 /* Gives the kernel to the caller. The context gets the task's errors unless it has an earlier one
- * already (`told`). */
-static TesseraStatus hand_out(TesseraTask *task, bool is_notified, TesseraKernel **kernel)
+ * already (`has_error`). */
+static TesseraStatus hand_out(TesseraTask *task, bool has_error, TesseraKernel **kernel)
 {
     join(task);
-    if (!is_notified) {
+    if (!has_error) {
         context_take_over(task->context, task->own);
     }
     if (task->kernel) {

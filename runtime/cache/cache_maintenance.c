@@ -25,7 +25,7 @@ static int by_use(const void *a, const void *b)
     return strcmp(one->name, other->name);
 }
 
-/* Up to `room` names, sizes and times; returns how many there are. Takes no memory of an arena,
+/* Up to `capacity` names, sizes and times; returns how many there are. Takes no memory of an arena,
  * which could leave the folder open behind it. */
 static size_t read_folder(Cache *cache, CacheEntry *entries, size_t capacity)
 {
