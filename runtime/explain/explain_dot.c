@@ -115,6 +115,23 @@ static bool is_shared_out(const Op *loop)
     return found;
 }
 
+/* Do its bounds depend on the tile, as those of a triangular product do? */
+static bool has_own_bounds(const Op *loop)
+{
+    const Op *lo = for_lo(loop)->def, *hi = for_hi(loop)->def;
+    return (lo && lo->kind != OP_CONST) || (hi && hi->kind != OP_SIZE && hi->kind != OP_CONST);
+}
+
+/* Elements of the loop's axis that a tile multiplies on average: what the trace counted, where the
+ * bounds depend on the tile. */
+static int64_t mean_depth(const LaunchReport *launch, const ProductReport *product,
+                          const DotProblem *size, const DotTiling *tiles)
+{
+    double each = 2.0 * (double)tiles->m * (double)tiles->n * product->n * (double)size->taps;
+    double depth = launch->roofline.matrix_flops / (each * (double)tiles->count);
+    return depth >= 1 && depth < (double)size->k ? (int64_t)depth : size->k;
+}
+
 typedef struct OperandCopy {
     const Value *to;
     int lines; /* 0: no copy of the engine */
@@ -185,6 +202,9 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
                          .dots = product->n,
                          .bytes = dtype_bytes(access.memory->type->dtype),
                          .epilogue_ops = product->ops};
+    if (has_own_bounds(loop) && !is_shared_out(loop)) {
+        size->k = mean_depth(launch, product, size, tiles);
+    }
     if (size->a_lines == 0 && size->b_lines == 0) {
         return false; /* threads bring the operands: predict_pipes.c */
     }

@@ -244,13 +244,14 @@ static double looked_at(const Block *block)
 void walk_launch(Walk *walk, const Op *launch)
 {
     Grid grid;
-    double blocks = ALONE;
+    bool persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
+    double blocks = persistent ? 1 : ALONE;
     const Attr *dims = op_attr(launch, ATTR_DIMS);
-    for (int i = 2; dims && i < dims->n; i++) {
+    for (int i = 2; dims && i < dims->n && !persistent; i++) {
         blocks *= AMONG_MORE + 1;
     }
     walk->few = blocks * looked_at(launch->regions[0]) > MAX_WALKED * walk->share;
-    if (op_int(launch, ATTR_PERSISTENT, 0)) {
+    if (persistent) {
         walk_block(walk, launch->regions[0], walk->blocks);
     } else if (grid_make(&walk->context, launch, &grid)) {
         walk_axis(walk, &grid, 0, 1);
