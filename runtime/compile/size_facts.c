@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the code may assume about each size. A known size is reduced to facts that many sizes
- * share, so that there are few variants: the power of two that divides it, and the next of four
- * round numbers per octave (4, 5, 6, 7, 8, 10, 12, …) as its maximum. A size that is such a round
- * number itself is known exactly, so that a row of 4096 or 5120 fills its tile, and one of 131072
- * the tiles of a cluster. The plan contains the facts, and every launch is checked against them. */
+/* What the code may assume about each size. A known size is reduced to facts that many sizes share,
+ * so that there are few variants: the power of two that divides it, and the next of four round
+ * numbers per octave (4, 5, 6, 7, 8, 10, 12, …) as its maximum. A size that is such a round number
+ * itself is known exactly, so that a row of 4096 or 5120 fills its tile, and one of 131072 the
+ * tiles of a cluster. So is a short axis of windows, as the 11 taps of a filter: how its taps are
+ * loaded depends on their number. The plan contains the facts, and every launch is checked against
+ * them. */
 #include "runtime/compile/compilation.h"
 #include "support/int_math.h"
 
@@ -17,6 +19,7 @@
 
 enum { FINE_STEPS = 32, FINE_STEP = 64 };
 enum { MAX_SHORT_ROW = 256, SHORT_ROW_STEP = 8 };
+enum { MAX_WINDOW = 32 };
 enum { MAX_BITS_LOG2 = 60 }; /* of a tensor: 2^57 bytes */
 enum { MAX_MULTIPLE = 65536, MAX_EXACT = 1 << 20, DEFAULT_MULTIPLE = 8 };
 
@@ -48,10 +51,12 @@ static void add_range(DimVar *var, int64_t least, int64_t most)
 
 /* How a size's maximum is rounded up. */
 typedef enum Rounding {
-    ROUND_COARSE,   /* four steps an octave */
-    ROUND_FINE,     /* of kernels with products, whose tiles of warp groups fit finer steps */
-    ROUND_SHORT_ROW /* the same, but a short row of whole 16-byte accesses, as a head's, is
-                     * known exactly: tiles that hold it as a whole need that */
+    ROUND_COARSE,     /* four steps an octave */
+    ROUND_FINE,       /* of kernels with products, whose tiles of warp groups fit finer steps */
+    ROUND_SHORT_ROW,  /* the same, but a short row of whole 16-byte accesses, as a head's, is
+                       * known exactly: tiles that hold it as a whole need that */
+    ROUND_WINDOW,     /* four steps an octave, but up to MAX_WINDOW elements are known exactly */
+    ROUND_FINE_WINDOW /* the same, of kernels with products */
 } Rounding;
 
 /* The least of {4, 5, 6, 7} * 2^k, or of 1, 2 and 3, that is not below. */
@@ -81,11 +86,22 @@ static int64_t next_fine(int64_t value)
     return coarse ? rounded : min_i64(rounded, round_up(value, step));
 }
 
+/* Does the rounding keep the value as it is? */
+static bool is_kept_exact(int64_t value, Rounding rounding)
+{
+    switch (rounding) {
+    case ROUND_SHORT_ROW: return value <= MAX_SHORT_ROW && value % SHORT_ROW_STEP == 0;
+    case ROUND_WINDOW:
+    case ROUND_FINE_WINDOW: return value <= MAX_WINDOW;
+    default: return false;
+    }
+}
+
 static void facts_of_value(DimVar *var, int64_t value, Rounding rounding)
 {
-    int64_t multiple = 1, most = rounding == ROUND_COARSE ? next_round(value) : next_fine(value);
-    if (rounding == ROUND_SHORT_ROW && value > 0 && value <= MAX_SHORT_ROW &&
-        value % SHORT_ROW_STEP == 0) {
+    bool coarse = rounding == ROUND_COARSE || rounding == ROUND_WINDOW;
+    int64_t multiple = 1, most = coarse ? next_round(value) : next_fine(value);
+    if (value > 0 && is_kept_exact(value, rounding)) {
         most = value;
     }
     while (multiple < MAX_MULTIPLE && value % (multiple * 2) == 0) {
@@ -177,6 +193,49 @@ static bool is_row(const Func *func, const DimVar *var)
         }
     }
     return false;
+}
+
+/* Is the size a term of a sum with another one, as the taps R of H - R + 1 places? */
+static bool is_term_of(Dim sum, const DimVar *var)
+{
+    bool others = false;
+    for (int i = 0; i < sum->n_terms; i++) {
+        const PolyTerm *term = &sum->terms[i];
+        others = others || (term->n > 0 && (term->n > 1 || term->vars[0] != var));
+    }
+    return others && poly_mentions(sum, var);
+}
+
+/* An axis of windows over another axis, or that other axis. */
+static bool is_window(const Func *func, const DimVar *var)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const DimVar *other = func->dimvars.items[i];
+        if (other->by > 0 && is_term_of(other->of, var)) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < func->params.n; i++) {
+        Type type = param_given(&func->params.items[i]);
+        for (int axis = 0; axis < type->rank; axis++) {
+            if (is_term_of(type->dims[axis], var)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* `fine`: the kernel has a product. */
+static Rounding rounding_of(const Func *func, const DimVar *var, bool fine)
+{
+    if (is_window(func, var)) {
+        return fine ? ROUND_FINE_WINDOW : ROUND_WINDOW;
+    }
+    if (!fine) {
+        return ROUND_COARSE;
+    }
+    return is_row(func, var) ? ROUND_SHORT_ROW : ROUND_FINE;
 }
 
 /* What is known of the sizes gives the quotients made of them. What only states a fact about a sum
@@ -275,12 +334,7 @@ bool size_facts_apply(Func *func, const TesseraOptions *options, const Target *t
         if (var->kind != DIM_SIZE) {
             continue;
         }
-        Rounding rounding = ROUND_FINE;
-        if (!fine) {
-            rounding = ROUND_COARSE;
-        } else if (is_row(func, var)) {
-            rounding = ROUND_SHORT_ROW;
-        }
+        Rounding rounding = rounding_of(func, var, fine);
         if (!give_facts(func, var, options, &any) ||
             !give_sizes(func, var, options, rounding, &any)) {
             return false;
