@@ -379,6 +379,12 @@ int64_t poly_least(Dim poly)
     return poly_bound(poly, false, INT64_MIN);
 }
 
+int64_t poly_exact(Dim poly)
+{
+    int64_t most = poly_most(poly);
+    return poly_least(poly) == most ? most : -1;
+}
+
 int64_t poly_capacity(Dim poly)
 {
     int64_t value;

@@ -83,6 +83,8 @@ int64_t poly_divisor(Dim poly);
  * capacity. */
 int64_t poly_most(Dim poly);
 int64_t poly_least(Dim poly);
+/* The one value that the bounds of the sizes leave; -1: there are several. */
+int64_t poly_exact(Dim poly);
 /* The static extent of a tile axis: the constant, or the capacity of the range; -1 when neither. */
 int64_t poly_capacity(Dim poly);
 typedef enum Solved {

@@ -17,51 +17,23 @@
  * channels are not last and fill vectors of 8 bytes are permuted first, because gathering single
  * elements takes longer than a second copy with wide accesses. Zeros are added to the sum, and its
  * association order changes. */
-#include "ir/target/target.h"
-#include "passes/analysis/cost_model.h"
 #include "passes/operands/im2col_view.h"
+
+#include "ir/drop_axis.h"
+#include "ir/op_axes.h"
+#include "passes/analysis/axis_dependence.h"
+#include "passes/analysis/exact_values.h"
 #include "support/int_math.h"
 
-#include "passes/analysis/axis_dependence.h"
-#include "passes/analysis/access_width.h"
-#include "passes/analysis/exact_values.h"
-#include "ir/drop_axis.h"
-#include "ir/nominal_sizes.h"
-#include "ir/op_axes.h"
+/* Of the channels of a pixel, that an access of the joined copy takes. */
+enum { PERMUTED_BYTES = 8 };
 
-enum {
-    PIXEL_BYTES = 16,   /* the engine's rows begin at multiples of this many */
-    PERMUTED_BYTES = 8, /* of the channels of a pixel, that an access of the joined copy takes */
-    DEPTH = 64,    /* elements of a product's step that a tap with fewer channels leaves empty */
-    COLUMNS = 128, /* of a tile that gathers */
-    MAX_ELEMENTS = 1 << 30,
-    MAX_TAPS = 64, /* of an axis, that are joined */
-};
-
-/* Cycles of a multiprocessor, measured on the H200 (docs/lab/convolutions.md). An element that is
- * gathered into a tile takes 0.46 to 2.9, one of few channels, each with an address of its own, 3.7
- * to 29; one that is copied, and loaded again, takes up to 0.53, or 1.3. */
-typedef struct CopyCosts {
-    double gather, copy;
-} CopyCosts;
-
-static const CopyCosts WHOLE_PIXELS = {0.462, 0.528}, JOINED_TAPS = {3.7, 1.32};
-/* The same, by the model: a pixel that the copy engine walks takes two cache lines of the rate of
- * L2, however few channels it has; an element that is copied from pixels by wide accesses is
- * written, and read from L2. */
-static const double WALKED_PIXEL = 4, WIDE_COPY = 0.27;
-enum { LAUNCHES = 2 };
-static const double MAX_GROWTH = 1.25; /* of a copy of whole windows, over its tensor */
-
-/* ---- which ---- */
-
-static Dim extent_of(const Im2colMatch *w, int axis)
+Dim im2col_extent(const Im2colMatch *w, int axis)
 {
     return w->gather->results[0]->type->dims[axis];
 }
 
-/* Of the product's axes: the one that is this of the gather's. */
-static int product_axis(const Im2colMatch *w, int axis)
+int im2col_product_axis(const Im2colMatch *w, int axis)
 {
     for (int i = 0; i < w->sums.rank; i++) {
         if (w->axes[i] == axis) {
@@ -69,13 +41,6 @@ static int product_axis(const Im2colMatch *w, int axis)
         }
     }
     return IM2COL_NO_AXIS;
-}
-
-/* Known to be this many; -1: not. */
-static int64_t known(Dim dim)
-{
-    int64_t most = poly_most(dim);
-    return poly_least(dim) == most ? most : -1;
 }
 
 bool im2col_is_ordered(const Im2colMatch *w)
@@ -106,122 +71,6 @@ static Op *whole_load(const Value *value, int *axes)
     return load && op_accesses_whole(op) ? op : NULL;
 }
 
-/* Does the other factor change along the product's axis that is this of the gather's? */
-static bool is_weighed(const Im2colMatch *w, int axis)
-{
-    unsigned varies = an_varies(w->varies, w->sums.mul->operands[1 - w->side]);
-    return axis >= 0 && (varies >> product_axis(w, axis) & 1);
-}
-
-/* Steps of the product's depth, for each place. */
-static int64_t steps(int64_t taps, int64_t channels)
-{
-    return taps * ((channels + DEPTH - 1) / DEPTH);
-}
-
-/* How many of the last spatial axes have taps that are joined with few channels: all, where their
- * windows do not overlap, or else one, where steps are emptier without. */
-static int joined_axes(const Im2colMatch *w)
-{
-    int64_t channels = known(extent_of(w, w->channels)), all = 1, last = 1;
-    double grows = 1;
-    if (channels <= 0 || channels >= DEPTH || !is_weighed(w, w->channels)) {
-        return 0;
-    }
-    for (int i = 0; i < w->view.n; i++) {
-        last = is_weighed(w, w->tap[i]) ? known(extent_of(w, w->tap[i])) : -1;
-        bool good = all > 0 && last > 0 && last <= MAX_TAPS;
-        all = good ? all * last : -1;
-        grows *= good ? (double)last / (double)w->view.axes[i].stride : 1;
-    }
-    if (all > 1 && grows <= MAX_GROWTH) {
-        return w->view.n;
-    }
-    if (last > 1 && last <= MAX_TAPS && steps(1, last * channels) < steps(last, channels)) {
-        return 1;
-    }
-    return 0;
-}
-
-/* Are channels whole pieces of 16 bytes? */
-static bool is_whole_pieces(const Im2colMatch *w)
-{
-    int64_t bytes = dtype_bytes(w->view.of->type->dtype);
-    return poly_divisor(extent_of(w, w->channels)) * bytes % PIXEL_BYTES == 0;
-}
-
-/* Factors of 16 bits, which the matrix unit multiplies. */
-static bool is_narrow(DType dtype)
-{
-    return dtype == DT_F16 || dtype == DT_BF16;
-}
-
-Im2colRepack im2col_repack_kind(Im2colMatch *w, bool joins)
-{
-    bool narrow = is_narrow(w->view.of->type->dtype);
-    w->joined = narrow && joins ? joined_axes(w) : 0;
-    if (w->joined) {
-        return REPACK_JOINED;
-    }
-    if (is_whole_pieces(w)) {
-        return im2col_is_ordered(w) ? REPACK_NONE : REPACK_PERMUTED;
-    }
-    return narrow && is_weighed(w, w->channels) ? REPACK_PADDED : REPACK_NONE;
-}
-
-/* Elements that tiles would gather: of each place's window, once for each tile of columns. */
-static double gathered(const Im2colMatch *w)
-{
-    Type all = w->sums.mul->results[0]->type;
-    unsigned varies = an_varies(w->varies, w->sums.mul->operands[w->side]);
-    double window = 1, columns = 1;
-    for (int i = 0; i < all->rank; i++) {
-        *(varies >> i & 1 ? &window : &columns) *= (double)poly_nominal(all->dims[i]);
-    }
-    return window * (columns < COLUMNS ? 1 : columns / COLUMNS);
-}
-
-/* Do the filters have the type of the image, or elements that it has, as the taps that a transposed
- * convolution picks for a phase? Others would be a product's operand in f32. */
-static bool filters_fit(const Im2colMatch *w)
-{
-    return an_exact_in(w->sums.mul->operands[1 - w->side], w->view.of->type->dtype);
-}
-
-/* Do fewer pixels for the engine to walk pay for putting this many taps side by side? */
-static bool joins_pixels(const Machine *machine, const Im2colMatch *w, double elements, double taps)
-{
-    int64_t channels = poly_nominal(extent_of(w, w->channels));
-    double pixels = gathered(w) / (double)channels;
-    double left = (double)steps(1, (int64_t)taps * channels) / taps;
-    return pixels * (1 - left) * WALKED_PIXEL >
-           elements * WIDE_COPY + cost_launches(machine, 1) * machine->num_sms;
-}
-
-bool im2col_repack_pays(const Func *func, const Im2colMatch *w, Im2colRepack copy)
-{
-    const Machine *machine = func->target->machine;
-    Type of = w->view.of->type;
-    bool joins = copy == REPACK_JOINED;
-    double elements = 1, taps = 1;
-    for (int i = 0; i < of->rank; i++) {
-        elements *= (double)poly_nominal(of->dims[i]);
-    }
-    for (int i = w->view.n - w->joined; joins && i < w->view.n; i++) {
-        taps *= (double)poly_nominal(extent_of(w, w->tap[i]));
-        elements *= (double)poly_nominal(extent_of(w, w->place[i])) /
-                    (double)poly_nominal(of->dims[w->from[1 + i]]);
-    }
-    elements *= taps;
-    const CopyCosts *costs = joins ? &JOINED_TAPS : &WHOLE_PIXELS;
-    bool walked = joins && is_whole_pieces(w) &&
-                  (im2col_is_ordered(w) || im2col_repack_pays(func, w, REPACK_PERMUTED));
-    return (copy == REPACK_PERMUTED || filters_fit(w)) && elements <= MAX_ELEMENTS &&
-           (!walked || joins_pixels(machine, w, elements, taps)) &&
-           gathered(w) * costs->gather >
-               elements * costs->copy + cost_launches(machine, LAUNCHES) * machine->num_sms;
-}
-
 /* ---- copies ---- */
 
 void im2col_read_from(Im2colMatch *w, const Value *scratch)
@@ -250,7 +99,7 @@ bool im2col_permutes_before_join(const Im2colMatch *w)
 {
     int64_t bytes = dtype_bytes(w->view.of->type->dtype);
     return !im2col_is_ordered(w) &&
-           poly_divisor(extent_of(w, w->channels)) * bytes % PERMUTED_BYTES == 0;
+           poly_divisor(im2col_extent(w, w->channels)) * bytes % PERMUTED_BYTES == 0;
 }
 
 /* ---- taps joined with channels ---- */
@@ -270,7 +119,7 @@ typedef struct Joined {
 /* A number that is known is one that is divided by cheaply. */
 static Value *sized(Builder *b, Type type, Dim dim)
 {
-    int64_t n = known(dim);
+    int64_t n = poly_exact(dim);
     return n >= 0 ? build_int(b, type, n)
                   : build_broadcast(b, build_size(b, dim), type->rank, type->dims);
 }
@@ -280,9 +129,9 @@ static Value *sized(Builder *b, Type type, Dim dim)
 static Dim joined_extent(const Joined *j, int spatial)
 {
     const Im2colMatch *w = j->w;
-    Dim dim = extent_of(w, w->channels);
+    Dim dim = im2col_extent(w, w->channels);
     for (int i = spatial + 1; i < w->view.n; i++) {
-        dim = poly_mul(j->func, dim, extent_of(w, w->tap[i]));
+        dim = poly_mul(j->func, dim, im2col_extent(w, w->tap[i]));
     }
     return dim;
 }
@@ -292,14 +141,14 @@ static Value *tap_at(Joined *j, Type type, int axis, int spatial)
 {
     Value *each = sized(&j->b, type, joined_extent(j, spatial));
     Value *tap = build_binary(&j->b, OP_DIV, build_places(&j->b, axis, type), each);
-    Dim taps = extent_of(j->w, j->w->tap[spatial]);
+    Dim taps = im2col_extent(j->w, j->w->tap[spatial]);
     return spatial == j->first ? tap : build_binary(&j->b, OP_MOD, tap, sized(&j->b, type, taps));
 }
 
 static Value *channel_at(Joined *j, Type type, int axis)
 {
     Value *at = build_places(&j->b, axis, type);
-    Dim channels = extent_of(j->w, j->w->channels);
+    Dim channels = im2col_extent(j->w, j->w->channels);
     return j->taps ? build_binary(&j->b, OP_MOD, at, sized(&j->b, type, channels)) : at;
 }
 
@@ -336,7 +185,7 @@ static Value *joined_images(Joined *j)
         dims[i] = of->dims[w->from[i]];
     }
     for (int i = j->first; i < n; i++) {
-        dims[1 + i] = extent_of(w, w->place[i]);
+        dims[1 + i] = im2col_extent(w, w->place[i]);
     }
     dims[n + 1] = j->depth;
     Type type = type_array(j->func, DT_I64, rank, dims);
@@ -394,15 +243,15 @@ static Value *image_factor(Joined *j, const Dim *dims, int rank)
         view.axes[i].dilation = 0;
         view.axes[i].offset = poly_const(j->func, 0);
     }
-    axes[n++] = fewer(j, product_axis(w, w->images));
+    axes[n++] = fewer(j, im2col_product_axis(w, w->images));
     for (int i = 0; i < view.n; i++) {
-        places[i] = extent_of(w, w->place[i]);
-        axes[n++] = fewer(j, product_axis(w, w->place[i]));
+        places[i] = im2col_extent(w, w->place[i]);
+        axes[n++] = fewer(j, im2col_product_axis(w, w->place[i]));
     }
     for (int i = 0; i < view.n; i++) {
-        taps[i] = view.axes[i].dilation ? extent_of(w, w->tap[i]) : NULL;
+        taps[i] = view.axes[i].dilation ? im2col_extent(w, w->tap[i]) : NULL;
         if (taps[i]) {
-            axes[n++] = fewer(j, product_axis(w, w->tap[i]));
+            axes[n++] = fewer(j, im2col_product_axis(w, w->tap[i]));
         }
     }
     axes[n] = fewer(j, j->deep);
@@ -414,7 +263,7 @@ static Value *image_factor(Joined *j, const Dim *dims, int rank)
 static int tap_of(const Joined *j, int axis)
 {
     for (int i = j->first; i < j->w->view.n; i++) {
-        if (product_axis(j->w, j->w->tap[i]) == axis) {
+        if (im2col_product_axis(j->w, j->w->tap[i]) == axis) {
             return i;
         }
     }
@@ -427,7 +276,7 @@ static int tap_of(const Joined *j, int axis)
 static void kept_axes(const Joined *j, unsigned varies, unsigned *orders)
 {
     unsigned stays = varies & ~(1u << j->deep | j->taps), phases = 0;
-    for (int i = product_axis(j->w, j->w->images); i-- > 0;) {
+    for (int i = im2col_product_axis(j->w, j->w->images); i-- > 0;) {
         bool theirs = j->w->axes[i] < 0;
         phases |= (unsigned)theirs << i;
     }
@@ -516,7 +365,7 @@ static Value *restored(Joined *j, Value *sum)
 /* This many elements, and up to the next whole piece. */
 static Dim whole_pieces(Func *func, Dim elements, DType dtype)
 {
-    int64_t piece = PIXEL_BYTES / dtype_bytes(dtype), n = known(elements);
+    int64_t piece = IM2COL_PIXEL_BYTES / dtype_bytes(dtype), n = poly_exact(elements);
     if (n >= 0) {
         return poly_const(func, round_up(n, piece));
     }
@@ -531,9 +380,9 @@ void im2col_join(Func *func, const Im2colMatch *w, Im2colRepack copy)
     Type type = w->sums.mul->results[0]->type;
     Dim dims[MAX_RANK];
     j.b = build_before(func, w->sums.last);
-    j.deep = product_axis(w, w->channels);
+    j.deep = im2col_product_axis(w, w->channels);
     for (int i = j.first; i < w->view.n; i++) {
-        j.taps |= 1u << product_axis(w, w->tap[i]);
+        j.taps |= 1u << im2col_product_axis(w, w->tap[i]);
     }
     j.filled = joined_extent(&j, j.first - 1);
     j.depth = whole_pieces(func, j.filled, w->view.of->type->dtype);

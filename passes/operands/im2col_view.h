@@ -7,7 +7,10 @@
 #include "ir/build.h"
 #include "ir/memo.h"
 
-enum { IM2COL_NO_AXIS = -1 };
+enum {
+    IM2COL_NO_AXIS = -1,
+    IM2COL_PIXEL_BYTES = 16 /* the engine's rows begin at multiples of this many */
+};
 
 /* Sums of sums of a product, none of which anything else reads; axes numbered as the product's. */
 typedef struct SummedProduct {
@@ -39,6 +42,10 @@ typedef enum Im2colRepack {
     REPACK_JOINED,   /* the taps of a row, each with its few channels, are a product's depth */
 } Im2colRepack;
 
+/* Of the gather's axis. */
+Dim im2col_extent(const Im2colMatch *window, int axis);
+/* Of the product's axes: the one that is this of the gather's; IM2COL_NO_AXIS: none. */
+int im2col_product_axis(const Im2colMatch *window, int axis);
 /* Has the tensor its images first, its channels last? */
 bool im2col_is_ordered(const Im2colMatch *window);
 /* Also decides how many axes are joined, if any may be. */

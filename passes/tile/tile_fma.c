@@ -13,6 +13,7 @@ enum {
     FMA_DEPTH_BYTES = 64,
     FULL_THREADS = 256,    /* of a multiprocessor, with which no scheduler is idle */
     SLICE_STEPS = 8,       /* of a slice of k: what a second launch takes is a small part of them */
+    FEW_ACCUMULATORS = 16, /* of a thread, whose products wait for its loads with fewer */
     CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
     CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
 };
@@ -132,6 +133,18 @@ static int64_t slices_of_k(const Func *func, TilePlan *plan, const AxisPlan *m, 
     return tile_weigh_slices(func, plan, slices, depth, (double)depth * element);
 }
 
+/* The copy engine loads operands for whole warp groups only (stage.c): a tile that has fewer
+ * threads than one is shared out among all of them, if each has accumulators enough. */
+static int64_t fma_warps(const Func *func, const TilePlan *plan, const AxisPlan *m,
+                         const AxisPlan *n)
+{
+    int64_t threads = product_threads(m, n), warp = func->target->warp;
+    int64_t warps = min_i64(256 / warp, power_of_two_at_most(threads / warp));
+    int64_t group = func->target->group_warps;
+    bool enough = threads * THREAD_ACCUMULATORS >= group * warp * FEW_ACCUMULATORS;
+    return warps < group && enough && tile_operands_stay_out(func, plan->dot) ? group : warps;
+}
+
 int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     /* Narrow operands take registers twice on a GPU: as they are, and widened. */
@@ -153,8 +166,7 @@ int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m
         set_halved(func, n, fitted(n->dim, cols), FMA_MIN, TURN_COLUMNS,
                    "columns that share each element of the left operand");
     }
-    plan->warps = min_i64(256 / func->target->warp,
-                          power_of_two_at_most(product_threads(m, n) / func->target->warp));
+    plan->warps = fma_warps(func, plan, m, n);
     /* Rings of large tiles: threads synchronize, and wait for what they read first, half as
      * often. */
     int64_t depth = product_depth(func, plan->dot) * (is_gpu(func) && cols > 128 ? 2 : 1);
