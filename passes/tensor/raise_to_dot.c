@@ -8,13 +8,16 @@
  * become the dot's m, n and k. Every other axis becomes a batch axis, and a batch axis that is
  * summed is reduced afterwards: a convolution becomes one dot over the channels for each offset of
  * its window, wherever the channels are. A summed axis along which only one factor varies is summed
- * in that factor before the dot. 16-bit factors stay 16-bit, since their products are exact in f32,
- * and 8-bit integers stay 8-bit, since theirs are exact in i32. Sums without such axes, or too
- * small for a matrix instruction, are left alone. Requires the tensor level. Reassociates the sum;
- * products enter it unrounded. */
+ * in that factor before the dot, and so are many rows or columns of a dot that is summed along
+ * them: `sum(x @ w + b, axis=1)` is the product of x and one column. 16-bit factors stay 16-bit,
+ * since their products are exact in f32, and 8-bit integers stay 8-bit, since theirs are exact in
+ * i32. Sums without such axes, or too small for a matrix instruction, are left alone. Requires the
+ * tensor level. Reassociates the sum; products enter it unrounded. */
 #include "ir/build.h"
 #include "ir/drop_axis.h"
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
+#include "ir/sum_terms.h"
 #include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/computations.h"
 #include "passes/pass.h"
@@ -27,6 +30,9 @@ enum {
      * and 67 TFLOP/s, both dense): a sum of one factor that is shorter costs less behind the
      * product. */
     NARROW_RATE = 16,
+    /* Rows or columns of a product that are summed in its operand: those of fewer are summed where
+     * the product's tile is, by the same launch. */
+    MIN_SUMMED_EDGE = 512,
 };
 
 typedef struct Contract {
@@ -245,16 +251,17 @@ static Value *restored(Builder *b, const Contraction *c, Value *value, const int
 
 /* The summed axes along which one factor alone varies, where that factor is to be summed first:
  * sum(k, p) a[m, k, p] * w[k, n] is sum(k) (sum(p) a[m, k, p]) * w[k, n]. Not where nothing is left
- * to contract, where the factor is a view that only the copy engine can read, and where narrow
- * factors would become factors of 32 bits for a short axis. */
+ * to contract, where the factor is a view that only the copy engine can read, where narrow factors
+ * would become factors of 32 bits for a short axis, and where few rows or columns are summed that
+ * the product's tile has anyway. */
 static unsigned summed_first(const Contraction *c)
 {
     Type type = c->mul->results[0]->type;
     unsigned left = c->axes.factors[0], right = c->axes.factors[1], kept = c->axes.kept;
     unsigned of_one = c->axes.summed & (left ^ right);
-    bool contracts =
-        (kept & left & ~right) && (kept & right & ~left) && (c->axes.summed & left & right);
-    if (!contracts || c->taps) {
+    unsigned rows = kept & left & ~right, columns = kept & right & ~left;
+    bool multiplies = (left & ~right) && (right & ~left) && (c->axes.summed & left & right);
+    if (!multiplies || c->taps) {
         return 0;
     }
     int64_t most = 1;
@@ -264,7 +271,8 @@ static unsigned summed_first(const Contraction *c)
             most = INT64_MAX;
         }
     }
-    return is_narrow(c) && most < NARROW_RATE ? 0 : of_one;
+    bool is_short = rows && columns ? is_narrow(c) && most < NARROW_RATE : most < MIN_SUMMED_EDGE;
+    return is_short ? 0 : of_one;
 }
 
 /* A factor, summed along those of the axes along which it varies, over all axes but these. */
@@ -322,6 +330,84 @@ static Op *sum_factors(Contract *pass, Op *op, const Contraction *c, unsigned fi
     return last;
 }
 
+/* ---- sums of a product's rows or columns ---- */
+
+/* True if the op is a product that the sum alone reads, and sums along its rows or columns. */
+static bool sums_edge(Func *func, const Op *sum, const Value *term)
+{
+    const Op *dot = term->def;
+    int rank = term->type->rank, axis = (int)op_int(sum, ATTR_AXIS, 0);
+    return dot && dot->kind == OP_DOT && dot->n_operands == 2 && dot->n_attrs == 0 &&
+           dtype_is_float(term->type->dtype) && value_only_user(func, term) && axis >= rank - 2 &&
+           poly_nominal(term->type->dims[axis]) >= MIN_SUMMED_EDGE &&
+           dot->operands[0]->type->rank == rank && dot->operands[1]->type->rank == rank;
+}
+
+/* The product of one operand with the other one, of which the rows or columns have been summed. */
+static Value *dot_of_sum(Builder *b, const Op *dot, int axis)
+{
+    DType dtype = dot->results[0]->type->dtype;
+    int side = axis == dot->results[0]->type->rank - 1;
+    Value *operands[2];
+    for (int i = 0; i < 2; i++) {
+        operands[i] = build_cast(b, dot->operands[i], dtype);
+    }
+    operands[side] = build_reduce(b, "sum", operands[side], axis);
+    return build_dot(b, operands[0], operands[1], NULL, dtype);
+}
+
+/* The number by which a value is multiplied that nothing else reads, and the value; or NULL. */
+static const Attr *take_number(Func *func, const Value **value)
+{
+    const Op *op = (*value)->def;
+    const Attr *number = op && op->kind == OP_MUL ? value_const(op->operands[1]) : NULL;
+    if (!number || !value_only_user(func, *value)) {
+        return NULL;
+    }
+    *value = op->operands[0];
+    return number;
+}
+
+static bool is_summed_further(Func *func, const Op *sum)
+{
+    const Op *user = value_only_user(func, sum->results[0]);
+    while (user && op_moves_axes(user)) {
+        user = value_only_user(func, user->results[0]);
+    }
+    return user && op_is_sum(user);
+}
+
+/* Sums the operand that has the summed axis of a product, and what is added to the product by
+ * itself: sum(n) (a[m, k] @ b[k, n] + c[n]) is a[m, k] @ sum(n) b[k, n] + sum(n) c[n]. */
+static void sum_operand(Contract *pass, Op *sum)
+{
+    Func *func = pass->func;
+    const Value *term = sum->operands[0];
+    const Attr *number = take_number(func, &term);
+    const Op *add = term->def && term->def->kind == OP_ADD ? term->def : NULL;
+    int axis = (int)op_int(sum, ATTR_AXIS, 0);
+    Value *other = NULL;
+    if (add && value_only_user(func, term)) {
+        int side = sums_edge(func, sum, add->operands[1]);
+        term = add->operands[side];
+        other = add->operands[1 - side];
+    }
+    unsigned varies = other ? an_varies(NULL, other) : 1u << axis;
+    if (is_summed_further(func, sum) || !sums_edge(func, sum, term) || !(varies >> axis & 1)) {
+        return;
+    }
+    Builder b = build_before(func, sum);
+    Value *total = dot_of_sum(&b, term->def, axis);
+    if (other) {
+        Value *rest = build_expand(&b, factor_summed(&b, other, varies, 1u << axis), axis);
+        total = build_binary(&b, OP_ADD, total, rest);
+    }
+    total = number ? build_binary(&b, OP_MUL, total, build_float(&b, total->type, number->f))
+                   : total;
+    total->name = sum->results[0]->name;
+    func_replace_uses(func, sum->results[0], total);
+}
+
 static void contract_op(Contract *pass, Op *op)
 {
     Func *func = pass->func;
@@ -365,6 +451,9 @@ void pass_raise_to_dot(Func *func)
     for (Op *op = func->body->last, *before; op; op = before) {
         before = op->prev;
         contract_op(&pass, op);
+        if (op_is_sum(op)) {
+            sum_operand(&pass, op);
+        }
     }
     computations_close(pass.all);
     func_remove_dead(func);
