@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops of sorting: histogram, rank, arrange and lookup. Each processes its elements one by one,
- * from a buffer. */
+/* The ops of sorting: histogram, rank, tile_scatter and lookup. Each processes its elements one by
+ * one, from a buffer. */
 #include "codegen/cpu/cpu_emit.h"
 
 enum { SIDES = 4 }; /* counts of neighbours, that one need not wait for the other */
@@ -123,7 +123,7 @@ void cpu_emit_rank(CpuEmitter *c, const Op *op)
     }
 }
 
-/* ---- arrange ---- */
+/* ---- tile_scatter ---- */
 
 void cpu_emit_arrange(CpuEmitter *c, const Op *op)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops gather, await and scatter: elements of tensors at computed indices, one access per
+/* The ops gather, spin_load and scatter: elements of tensors at computed indices, one access per
  * register. An index under a bounds check is compared with its extent; registers and threads
  * outside of the tile access nothing. In shared memory each lane has its own address. */
 #include "codegen/gpu/gpu_emitters.h"
@@ -268,7 +268,7 @@ void gpu_emit_gather(GpuEmitter *em, const Op *op)
     }
 }
 
-/* ---- await ---- */
+/* ---- spin_load ---- */
 
 static LLVMValueRef awaited(const Places *places, const Value *mask, int r)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops histogram, rank, arrange and lookup, of which sorting is made. A warp counts in its own
- * row of shared memory. A histogram uses atomic additions, whose order has no effect. To rank, a
- * warp processes its elements in order, one per lane: ballots over the bits of the digit tell each
- * lane which lanes have the same digit; the earlier ones count for its rank, and all of them write
- * the same new count, so there is no contention, whatever the digits are. The rows are then
+/* The ops histogram, rank, tile_scatter and lookup, of which sorting is made. A warp counts in its
+ * own row of shared memory. A histogram uses atomic additions, whose order has no effect. To rank,
+ * a warp processes its elements in order, one per lane: ballots over the bits of the digit tell
+ * each lane which lanes have the same digit; the earlier ones count for its rank, and all of them
+ * write the same new count, so there is no contention, whatever the digits are. The rows are then
  * summed, warp after warp:
  *
  *     i32 rows[warps][groups + 1]      an invalid digit uses the last column, which is not counted
  *     T   table[groups + 1]            of rank alone, and another for each result
  *
- * arrange writes its values to shared memory and reads them in the order of the result; lookup
+ * tile_scatter writes its values to shared memory and reads them in the order of the result; lookup
  * writes its table. */
 #include "codegen/gpu/gpu_emitters.h"
 #include "codegen/scalar/scalar_atomic.h"
@@ -319,7 +319,7 @@ void gpu_emit_rank(GpuEmitter *em, const Op *op)
     em->target->sync(em); /* before the scratch is written again */
 }
 
-/* ---- arrange ---- */
+/* ---- tile_scatter ---- */
 
 static LLVMValueRef value_at(GpuEmitter *em, const Op *op, LLVMValueRef place)
 {

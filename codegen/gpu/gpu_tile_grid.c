@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The map from a block to its tile: launches, and the op `tiles` of persistent blocks. */
+/* The map from a block to its tile: launches, and the op tile_loop of persistent blocks. */
 #include "codegen/gpu/gpu_loop.h"
 
 typedef struct Grid {

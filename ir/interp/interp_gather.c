@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers read the elements that their indices name. Awaits read elements that other blocks have
- * written: blocks run one after the other here, so an element that is missing is an error. */
+/* Gathers read the elements that their indices name. spin_load reads elements that other blocks
+ * have written: blocks run one after the other here, so an element that is missing is an error. */
 #include "ir/interp/interp_coords.h"
 
 #include "ir/target/target.h"
@@ -245,7 +245,7 @@ void interp_gather(InterpRun *run, const Op *op)
     run_result(run, op, 0, g.to);
 }
 
-/* ---- await ---- */
+/* ---- spin_load ---- */
 
 static uint64_t awaited(InterpRun *run, const Op *op, const Places *places, const Memory *memory,
                         int64_t i)

@@ -255,7 +255,7 @@ void interp_rank(InterpRun *run, const Op *op)
     }
 }
 
-/* ---- arrange ---- */
+/* ---- tile_scatter ---- */
 
 static void move_plane(const Array *from, const Array *places, Array *to, int sample)
 {

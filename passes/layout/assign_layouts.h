@@ -155,7 +155,7 @@ Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce, int64_t slots)
 Value *layout_scatter_scratch(LayoutPass *pass, const Op *scatter);
 /* Scratch of a scan or fold that crosses warps: [parts of the axis that a warp holds, bytes]. */
 Value *layout_fold_scratch(LayoutPass *pass, const Op *fold);
-/* Scratch of a histogram, rank or arrange (codegen/gpu/gpu_rank.c). */
+/* Scratch of a histogram, rank or tile_scatter (codegen/gpu/gpu_rank.c). */
 Value *layout_rank_scratch(LayoutPass *pass, const Op *op);
 /* Gives every shared and barrier allocation its offset. Reports what cannot fit. */
 void layout_place_shared(LayoutPass *pass);

@@ -286,7 +286,7 @@ static void legalize_fold(LayoutPass *pass, Op *op)
     }
 }
 
-/* ---- histogram, rank, arrange ---- */
+/* ---- histogram, rank, tile_scatter ---- */
 
 static void add_scratch(LayoutPass *pass, Op *op, int plain)
 {
