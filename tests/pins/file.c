@@ -112,7 +112,7 @@ START_TEST(what_is_wrong_has_a_place)
     expect(HEAD ENTRY "sizes M=3..8\n}\n", "no such sizes", 6);
     expect(HEAD ENTRY "sizes M=5..8%3\n}\n", "no such sizes", 6);
     expect(HEAD ENTRY "device e\n}\n", "twice", 6);
-    expect(HEAD ENTRY "what ever\n}\n", "nothing of this name", 6);
+    expect(HEAD ENTRY "what ever\n}\n", "an entry has no field of this name", 6);
     expect(HEAD "pin f on sm_90a {\n}\n", "does not say its", 2);
     expect(HEAD "pin f on a {\ndevice d\nkernel 12\nversion 1\n}\n", "32 hexadecimal digits", 4);
     expect(HEAD ENTRY "}\n" ENTRY "}\n", "two entries are for the same", 7);
