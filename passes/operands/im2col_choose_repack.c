@@ -165,15 +165,18 @@ static double waits(const Machine *machine, const Im2colMatch *w)
     return steps * GATHERED_STEP * machine->num_sms;
 }
 
-/* Cycles that the gathered elements of all tiles take. `few`: channels fill no access. */
+/* Cycles that the gathered elements of all tiles take. `few`: channels fill no access. Waits do not
+ * count for few channels of f32: schedules name an axis of joined taps by its position, which a
+ * given tile of another axis can change, and small convolutions would get such axes. */
 static double gather_cycles(const Machine *machine, const Im2colMatch *w, bool few)
 {
     double columns, elements = gathered(w, &columns);
+    bool narrow = is_narrow(w->view.of->type->dtype);
     double each = few ? GATHER_FEW : GATHER_WHOLE;
-    if (!is_narrow(w->view.of->type->dtype)) {
+    if (!narrow) {
         each = FMA_GATHER * columns;
     }
-    return fmax(elements * each, waits(machine, w));
+    return few && !narrow ? elements * each : fmax(elements * each, waits(machine, w));
 }
 
 /* Cycles that an element takes to be copied, and loaded again. */

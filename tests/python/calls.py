@@ -169,7 +169,8 @@ def test_nothing_is_written_behind_the_end():
 def test_errors():
     error = raises(tessera.SourceError, "size N is 8", program.add, ones, ones[:7], 1.0)
     assert error.diagnostics[0]["code"] == "E1018" and isinstance(error, RuntimeError)
-    raises(tessera.SourceError, "elements of type f64", program.add, ones, ones.astype(np.float64), 1.0)
+    doubles = ones.astype(np.float64)
+    raises(tessera.SourceError, "elements of type f64", program.add, ones, doubles, 1.0)
     raises(TypeError, "'a' is missing", program.add, ones, ones)
     raises(TypeError, "takes 3 arguments", program.add, ones, ones, 1, 2)
     raises(TypeError, "'x' is given twice", program.add, ones, ones, 1, x=ones)
