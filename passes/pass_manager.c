@@ -54,6 +54,12 @@ static const PassConstraint CONSTRAINTS[] = {
     {"compose_views", "gather_to_load",
      "a reshape that adds an axis of one element is a gather of whole axes, and the window that "
      "reads it a gather of an array; it would stay one"},
+    {"simplify", "shift_variance",
+     "the row whose mean is subtracted and the one that is summed are recognized as one value; "
+     "before simplify they are computed twice"},
+    {"shift_variance", "compose_views",
+     "the sample of a row is a gather of its first places; behind compose_views and "
+     "gather_to_load it would not become a load, and each element would have an address"},
     {"compose_views", "im2col_view",
      "im2col_view takes gathers from tensors; a window of a reshaped input would be loaded by "
      "single elements"},

@@ -302,8 +302,9 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
         int64_t wanted = power_of_two_at_most(loop_step(func, plan) / 2 / (beside * given));
         wanted /= tile_rows_of_folds(func, group, plan, wanted);
         wanted = min_i64(wanted, tile_shared_step(func, group, plan, axis));
-        tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, max_i64(1, wanted)),
-                      "one step along a reduced axis");
+        int64_t step = fitted(axis->dim, max_i64(1, wanted));
+        step = tile_short_fold_step(func, group, axis, i == plan->n - 1, step);
+        tile_set_step(func, axis, AXIS_LOOP, step, "one step along a reduced axis");
         most = max_i64(most, beside * axis->step);
     }
     return most;

@@ -11,7 +11,11 @@
  * positions share the load of an element. If channels come first, lanes are distributed along the
  * contiguous positions, and the run is along another axis of positions, if windows have one. For a
  * filter of a one-dimensional signal, a thread has several adjacent elements and reads each weight
- * once for them. */
+ * once for them.
+ *
+ * Lanes whose windows are far apart, as those of a pooling with a stride, use a part of each cache
+ * line for a tap and the rest for the other taps of that row of the window. Those taps are then
+ * unrolled, in a loop over the rows, since the lines of all rows would not stay in L1. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
@@ -31,6 +35,8 @@ enum {
     LANE_ELEMENTS = 128,  /* of a block, along the axis that lies contiguous */
     LINE_ELEMENTS = 2048, /* likewise, where it has no run */
     LINE_THREADS = 256,   /* of such a block */
+    RESIDENT = 1024,      /* threads of a multiprocessor: half of what it may hold */
+    KIB = 1024,
     MIN_LANES = 32,       /* neighbours whose windows overlap: of fewer, lanes are idle */
 };
 
@@ -182,8 +188,9 @@ void tile_choose_windows(const Func *func, const Op *group, TilePlan *plan)
 typedef struct Stencil {
     TilePlan *plan;
     AxisPlan *lanes, *run, *tap; /* run, tap: NULL where windows overlap along lanes alone */
-    int64_t distance;            /* places of the run: this many elements */
-    bool overlap;  /* the windows of neighbours in memory */
+    AxisPlan *lane_tap;          /* of windows along the lanes; NULL: they have one element */
+    int64_t distance;            /* of neighbours of the run, in elements */
+    int64_t lane_bytes;          /* from one lane's window to that of the next one */
 } Stencil;
 
 /* How an index of a gather moves: a stored axis, one that is only reduced; false: otherwise. */
@@ -223,8 +230,10 @@ static bool find_stencil(TilePlan *plan, const Op *gather, Stencil *found)
         (moves.reduced ? tiles_of(moves.stored, 1) < MIN_LANES : moves.step != 1)) {
         return false;
     }
-    found->overlap = moves.reduced;
     found->lanes = moves.stored;
+    found->lane_tap = moves.reduced;
+    found->lane_bytes =
+        ceil_div(max_i64(1, moves.step) * dtype_bits(gather->operands[0]->type->dtype), 8);
     if (moves.reduced && poly_most(moves.stored->dim) < tiles_of(moves.reduced, 1)) {
         return false; /* a correlation of long rows at few places: no place has a lane's work */
     }
@@ -238,7 +247,7 @@ static bool find_stencil(TilePlan *plan, const Op *gather, Stencil *found)
             found->distance = moves.step;
         }
     }
-    return found->run || found->overlap;
+    return found->run || found->lane_tap;
 }
 
 /* Only what is gathered is reduced, and not so little that all of it is written out. */
@@ -263,12 +272,25 @@ static bool has_taps_only(const Op *group, const TilePlan *plan)
     return elements > WINDOW_ELEMENTS;
 }
 
-static void set_taps(Func *func, const Stencil *stencil)
+/* Do the places of a run share no row of their windows, or would the rows of all threads of a
+ * multiprocessor fill L1 before a thread has read the next tap of each? */
+static bool prefers_rows(const Func *func, const Stencil *stencil)
+{
+    if (!stencil->run || !stencil->lane_tap || poly_most(stencil->tap->dim) > MAX_TAPS) {
+        return false;
+    }
+    int64_t taps = poly_most(stencil->tap->dim);
+    int64_t bytes = RESIDENT * stencil->lane_bytes * (taps + stencil->distance);
+    return taps <= stencil->distance || bytes > func->target->machine->l1_kib * KIB;
+}
+
+/* Unrolls the taps of one axis of a window, if their number is known; loops over the others. */
+static void set_taps(Func *func, const Stencil *stencil, AxisPlan *unrolled)
 {
     for (int i = stencil->plan->n_stored; i < stencil->plan->n; i++) {
         AxisPlan *axis = &stencil->plan->items[i];
         int64_t extent;
-        if (axis == stencil->tap && tile_exact(axis->dim, &extent) && extent > 0 &&
+        if (axis == unrolled && tile_exact(axis->dim, &extent) && extent > 0 &&
             extent <= MAX_TAPS && !schedule_user_entry(func, "tile", axis->name)) {
             axis->how = AXIS_UNROLL;
             axis->step = 0;
@@ -318,11 +340,15 @@ bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
     if (!is_gpu(func) || gathers != 1 || !has_taps_only(group, plan)) {
         return false;
     }
+    bool by_rows = prefers_rows(func, &stencil);
+    if (by_rows) {
+        stencil.run = NULL;
+    }
     int64_t elements = 1;
     for (int i = plan->n_stored; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (axis == stencil.lanes) {
-            int64_t most = stencil.run ? LANE_ELEMENTS : LINE_ELEMENTS;
+            int64_t most = stencil.run || by_rows ? LANE_ELEMENTS : LINE_ELEMENTS;
             tile_set_step(func, axis, AXIS_GRID, lane_step(func, axis->dim, most),
                           "neighbours in memory, side by side");
         } else if (axis == stencil.run) {
@@ -333,7 +359,7 @@ bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
         }
         elements *= axis->step;
     }
-    set_taps(func, &stencil);
+    set_taps(func, &stencil, by_rows ? stencil.lane_tap : stencil.tap);
     int64_t run = stencil.run && stencil.run->step > 0 ? stencil.run->step : 1;
     int64_t most = stencil.run ? func->target->max_threads : LINE_THREADS;
     plan->elements = elements;

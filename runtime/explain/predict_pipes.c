@@ -87,7 +87,8 @@ static double block_bytes(const Report *report, const AccessReport *at)
 }
 
 /* Bytes of lines that are open at once: a tile's, whose rows fill lines, or a line for each of its
- * elements. */
+ * elements; no more than its requests ask for that no other load of the iteration has asked for,
+ * as of windows whose elements share lines. */
 static double open_bytes(const AccessReport *at)
 {
     Type type = at->op->n_results ? at->op->results[0]->type : NULL;
@@ -98,7 +99,11 @@ static double open_bytes(const AccessReport *at)
         row = (double)poly_capacity(type->dims[i]) * dtype_bytes(type->dtype);
     }
     bool fills = row >= LINE_BYTES && type_stride_is(access.memory->type, access.n - 1, 1);
-    return elements * (fills ? dtype_bytes(type->dtype) : LINE_BYTES);
+    double bytes = elements * (fills ? dtype_bytes(type->dtype) : LINE_BYTES);
+    double asked = type ? (double)at->bytes / dtype_bytes(type->dtype) * WARP : 0;
+    bool counted = at->requests > 0 && asked > 0;
+    double each = counted ? at->missed / at->requests * PACKET_BYTES : 0;
+    return counted ? fmin(bytes, fmax(1, elements / asked) * each) : bytes;
 }
 
 double l2_bytes_of(const Report *report, const LaunchReport *launch)
