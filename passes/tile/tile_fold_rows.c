@@ -121,14 +121,43 @@ static int64_t contiguous_step(const Func *func, const Op *group, Dim dim, int64
     return chosen;
 }
 
-int64_t tile_short_fold_step(const Func *func, const Op *group, const AxisPlan *axis,
-                             bool contiguous, int64_t step)
+/* What is folded along an axis of which each row has elements of its own in memory. */
+typedef enum FoldedRead {
+    FOLDED_OTHER,
+    FOLDED_CONTIGUOUS, /* the elements of a row */
+    FOLDED_OUTER,      /* rows, whose elements are folded, too */
+} FoldedRead;
+
+static FoldedRead folded_read(const Op *op, TilePlan *plan, const AxisPlan *axis)
+{
+    const Value *value = op->results[0];
+    const AxisPlan *last = tile_axis_of(plan, value, value->type->rank - 1);
+    bool along = false, across = false;
+    for (int i = 0; i < value->type->rank; i++) {
+        const AxisPlan *other = tile_axis_of(plan, value, i);
+        along = along || other == axis;
+        across = across || (other && other != axis && (other->flags & AXIS_STORED));
+    }
+    if (!along || !across || !last || (last->flags & AXIS_STORED)) {
+        return FOLDED_OTHER;
+    }
+    return last == axis ? FOLDED_CONTIGUOUS : FOLDED_OUTER;
+}
+
+int64_t tile_short_fold_step(const Func *func, const Op *group, TilePlan *plan,
+                             const AxisPlan *axis, int64_t step)
 {
     int64_t most = poly_most(axis->dim);
-    if (!is_gpu(func) || most < 2 || step < most || step == most) {
+    FoldedRead read = FOLDED_OTHER;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        bool reads = (op->kind == OP_LOAD || op->kind == OP_GATHER) && op->results[0]->type->rank;
+        FoldedRead by = reads ? folded_read(op, plan, axis) : FOLDED_OTHER;
+        read = by > read ? by : read;
+    }
+    if (!is_gpu(func) || most < 2 || step <= most || read == FOLDED_OTHER) {
         return step;
     }
-    if (contiguous) {
+    if (read == FOLDED_CONTIGUOUS) {
         return contiguous_step(func, group, axis->dim, step);
     }
     while (most <= SHORT_OUTER && round_up(most, step) * PADDING > most * (PADDING + 1)) {

@@ -303,7 +303,7 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
         wanted /= tile_rows_of_folds(func, group, plan, wanted);
         wanted = min_i64(wanted, tile_shared_step(func, group, plan, axis));
         int64_t step = fitted(axis->dim, max_i64(1, wanted));
-        step = tile_short_fold_step(func, group, axis, i == plan->n - 1, step);
+        step = tile_short_fold_step(func, group, plan, axis, step);
         tile_set_step(func, axis, AXIS_LOOP, step, "one step along a reduced axis");
         most = max_i64(most, beside * axis->step);
     }

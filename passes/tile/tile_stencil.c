@@ -272,16 +272,14 @@ static bool has_taps_only(const Op *group, const TilePlan *plan)
     return elements > WINDOW_ELEMENTS;
 }
 
-/* Do the places of a run share no row of their windows, or would the rows of all threads of a
- * multiprocessor fill L1 before a thread has read the next tap of each? */
+/* Would the rows of the windows of all threads of a multiprocessor fill L1 before a thread has read
+ * the next tap of each? */
 static bool prefers_rows(const Func *func, const Stencil *stencil)
 {
-    if (!stencil->run || !stencil->lane_tap || poly_most(stencil->tap->dim) > MAX_TAPS) {
-        return false;
-    }
-    int64_t taps = poly_most(stencil->tap->dim);
-    int64_t bytes = RESIDENT * stencil->lane_bytes * (taps + stencil->distance);
-    return taps <= stencil->distance || bytes > func->target->machine->l1_kib * KIB;
+    int64_t taps = stencil->run ? poly_most(stencil->tap->dim) : 0;
+    return stencil->run && stencil->lane_tap && taps <= MAX_TAPS &&
+           RESIDENT * stencil->lane_bytes * (taps + stencil->distance) >
+               func->target->machine->l1_kib * KIB;
 }
 
 /* Unrolls the taps of one axis of a window, if their number is known; loops over the others. */

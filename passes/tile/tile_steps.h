@@ -97,9 +97,9 @@ int64_t tile_bytes_of_rows(const Op *group);
  * that share a step, by the cost of blocks; 1: it is no such block (tile_fold_rows.c). */
 int64_t tile_rows_of_folds(const Func *func, const Op *group, const TilePlan *plan, int64_t step);
 /* The step of a folded axis instead of one that holds all of it and more: less where it is short,
- * and the rows of `contiguous` elements stay in L1. */
-int64_t tile_short_fold_step(const Func *func, const Op *group, const AxisPlan *axis,
-                             bool contiguous, int64_t step);
+ * and the rows, if they are contiguous, stay in L1. */
+int64_t tile_short_fold_step(const Func *func, const Op *group, TilePlan *plan,
+                             const AxisPlan *axis, int64_t step);
 /* Loads along the axis that a reduction folds. */
 int tile_loads_of_rows(const Op *group);
 /* Elements of a row that a thread may hold: by the ops alone; by what is kept of each, too. */
