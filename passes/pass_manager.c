@@ -57,9 +57,9 @@ static const PassConstraint CONSTRAINTS[] = {
     {"simplify", "shift_variance",
      "the row whose mean is subtracted and the one that is summed are recognized as one value; "
      "before simplify they are computed twice"},
-    {"shift_variance", "compose_views",
-     "the sample of a row is a gather of its first places; behind compose_views and "
-     "gather_to_load it would not become a load, and each element would have an address"},
+    {"collapse_axes", "shift_variance",
+     "the sample of a row takes a part of one of its axes, which could then not be collapsed with "
+     "the others"},
     {"compose_views", "im2col_view",
      "im2col_view takes gathers from tensors; a window of a reshaped input would be loaded by "
      "single elements"},

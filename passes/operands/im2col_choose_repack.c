@@ -32,13 +32,14 @@ static const double GATHER_WHOLE = 0.462, GATHER_FEW = 3.7, COPY = 0.528, COPY_J
  * that the copy engine brings, for each column that it is multiplied with, and what an element of
  * joined taps takes that is copied and loaded again. */
 static const double FMA_GATHER = 0.016, FMA_COPY_JOINED = 0.6;
+/* The same of few channels, measured (docs/lab/convolutions.md): of an element and column all that
+ * a product takes of gathered elements, of rows of at least WIDE_ROW places, and of joined taps,
+ * and a row of joined taps that the copy engine walks meanwhile. */
+static const double FEW_GATHERED = 0.045, FEW_WALKED = 0.0225, WALKED_ROW = 9, WIDE_ROW = 64;
 /* The same, by the model: a pixel that the copy engine walks takes two cache lines of the rate of
  * L2, however few channels it has; an element that is copied from pixels by wide accesses is
  * written, and read from L2. */
 static const double WALKED_PIXEL = 4, WIDE_COPY = 0.27;
-/* Measured on an H200, of convolutions of 3x3 taps with 1 and 3 channels in f32: a pixel of joined
- * taps that the copy engine walks, while few columns leave the multiply-adds idle. */
-static const double WALKED_ROW = 9;
 /* What a tile waits, in each step, for elements that threads gather. */
 static const double GATHERED_STEP = 1000;
 enum { LAUNCHES = 2 };
@@ -177,7 +178,9 @@ static double gather_cycles(const Machine *machine, const Im2colMatch *w, bool f
     bool narrow = is_narrow(w->view.of->type->dtype);
     double each = few ? GATHER_FEW : GATHER_WHOLE;
     if (!narrow) {
-        each = FMA_GATHER * columns;
+        double row = (double)poly_nominal(im2col_extent(w, w->place[w->view.n - 1]));
+        double all = FEW_GATHERED * fmax(1, WIDE_ROW / fmax(1, row));
+        each = (few ? all - FEW_WALKED : FMA_GATHER) * columns;
     }
     return few && !narrow ? elements * each : fmax(elements * each, waits(machine, w));
 }
@@ -193,12 +196,11 @@ static double copy_cycles(const Im2colMatch *w, bool joins)
 
 /* What the copy engine takes to walk rows of joined taps beyond the multiply-adds of their product,
  * which matrix units would end sooner. */
-static double walk_cycles(const Machine *machine, const Im2colMatch *w, double taps)
+static double walk_cycles(const Im2colMatch *w, double taps)
 {
     double columns, elements = gathered(w, &columns);
     double channels = (double)poly_nominal(im2col_extent(w, w->channels));
-    double busy = elements * columns / machine->lanes;
-    return fmax(0, elements / (channels * taps) * WALKED_ROW - busy);
+    return elements * fmax(0, WALKED_ROW / (channels * taps) - FEW_WALKED * columns);
 }
 
 bool im2col_repack_pays(const Func *func, const Im2colMatch *w, Im2colRepack copy)
@@ -224,6 +226,6 @@ bool im2col_repack_pays(const Func *func, const Im2colMatch *w, Im2colRepack cop
            (!walked || joins_pixels(machine, w, elements, taps)) &&
            gather_cycles(machine, w, joins || copy == REPACK_PADDED) >
                elements * copy_cycles(w, joins) +
-                   (joins && !is_narrow(of->dtype) ? walk_cycles(machine, w, taps) : 0) +
+                   (joins && !is_narrow(of->dtype) ? walk_cycles(w, taps) : 0) +
                    cost_launches(machine, LAUNCHES) * machine->num_sms;
 }
