@@ -63,12 +63,15 @@ static RowSum row_sum(const Func *func, Op *innermost)
 
 /* Is a row, or one of the columns that lie side by side, too long to be held, and are there enough
  * for all multiprocessors? Of fewer, all blocks of the device share each fold
- * (passes/fuse/fuse_under_occupied.c). */
+ * (passes/fuse/fuse_under_occupied.c). Sizes of which nothing is known are not taken for long. */
 static bool is_long(const Machine *machine, Type type, unsigned summed)
 {
     double elements = 1, rows = 1;
     for (int i = 0; i < type->rank; i++) {
         bool sums = summed >> i & 1;
+        if (poly_is_nominal(type->dims[i])) {
+            return false;
+        }
         elements *= sums ? (double)poly_nominal(type->dims[i]) : 1;
         rows *= sums ? 1 : (double)poly_nominal(type->dims[i]);
     }
