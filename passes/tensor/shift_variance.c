@@ -176,7 +176,7 @@ static bool find_variance(Func *func, Op *square, Variance *v)
 
 /* ---- building ---- */
 
-/* The sums of the nest, of another term, which may have other extents. */
+/* The same sums of another term, which may have other extents. */
 static Value *build_sums(Builder *b, const Variance *v, Value *term)
 {
     Value *sum = term;

@@ -13,9 +13,9 @@
  * filter of a one-dimensional signal, a thread has several adjacent elements and reads each weight
  * once for them.
  *
- * Lanes whose windows are far apart, as those of a pooling with a stride, use a part of each cache
- * line for a tap and the rest for the other taps of that row of the window. Those taps are then
- * unrolled, in a loop over the rows, since the lines of all rows would not stay in L1. */
+ * With a large stride, as of a pooling, the lanes use a part of each cache line for a tap, and the
+ * rest for the other taps of that row of the window. Those taps are then unrolled, in a loop over
+ * the rows, since the lines of all rows would not stay in L1. */
 #include "passes/tile/tile_steps.h"
 #include "support/int_math.h"
 
@@ -293,7 +293,9 @@ static void set_taps(Func *func, const Stencil *stencil, AxisPlan *unrolled)
             axis->how = AXIS_UNROLL;
             axis->step = 0;
         } else {
-            tile_set_step(func, axis, AXIS_LOOP, 1, "one tap at a time, for a run of places");
+            tile_set_step(func, axis, AXIS_LOOP, 1,
+                          stencil->run ? "one tap at a time, for a run of places"
+                                       : "one tap, or one row of taps, at a time");
         }
     }
 }
