@@ -45,7 +45,6 @@ static bool can_precede(const Op *op, const Op *first)
 typedef struct Run {
     Op **items;
     size_t n, cap;
-    const GpuPower *power; /* whose shorter way is taken; or NULL */
     GpuLoad **loads;       /* of those that are loads; else NULL */
     int n_loads;
 } Run;
@@ -175,10 +174,9 @@ static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuD
     for (int from = 0; from < n; from += most) {
         int group = n - from < most ? n - from : most;
         for (size_t i = 0; i < run->n; i++) {
-            bool done = run->power && gpu_power_emit(em, run->power, run->items[i], from, group);
             if (run->loads && run->loads[i]) {
                 gpu_load_take(run->loads[i], from, group);
-            } else if (!done) {
+            } else {
                 emit_group(em, run->items[i], from, group, how, good);
             }
         }
@@ -330,75 +328,6 @@ static void drop(Run *run, const Op *op)
     run->n = kept;
 }
 
-/* ---- exponentials by the shorter way ---- */
-
-static bool is_read_behind(const Op *op, const Op *last)
-{
-    Op *items[] = {(Op *)op};
-    return any_reads(last->next, &(Run){.items = items, .n = 1});
-}
-
-typedef struct RunWay {
-    LLVMBasicBlockRef block;
-    LLVMValueRef **regs; /* of each op of the run */
-} RunWay;
-
-/* The run in a block of its own, with its own registers. */
-static RunWay emit_run_way(GpuEmitter *em, const Run *run, LLVMBasicBlockRef block)
-{
-    RunWay way = {.regs = ARENA_ARRAY(em->arena, LLVMValueRef *, run->n)};
-    gpu_go(em, block);
-    for (size_t i = 0; i < run->n; i++) {
-        way.regs[i] = gpu_define(em, run->items[i]->results[0])->regs;
-    }
-    emit_groups(em, run, &(Taker){NULL, NULL}, DIVIDE_CHECKED, NULL);
-    way.block = LLVMGetInsertBlock(em->builder);
-    return way;
-}
-
-/* A thread takes the shorter way or the one that is written; what is read behind is of either. */
-static bool emit_powers(GpuEmitter *em, Run *run, const Op *last)
-{
-    GpuPower power;
-    bool found = false, waits = op_int(em->launch, ATTR_CLUSTER, 1) > 1;
-    for (size_t i = 0; waits && i < run->n && !found; i++) {
-        found = gpu_power_match(em, run->items[i], &power);
-    }
-    LLVMValueRef good = found && !has_division(run) ? gpu_power_check(em, &power) : NULL;
-    if (!good) {
-        return false;
-    }
-    LLVMBasicBlockRef in_range = gpu_new_block(em, "near"), out_of_range = gpu_new_block(em, "far");
-    LLVMBasicBlockRef done = gpu_new_block(em, "raised");
-    LLVMBuildCondBr(em->builder, good, in_range, out_of_range);
-    RunWay ways[2];
-    run->power = &power;
-    ways[0] = emit_run_way(em, run, in_range);
-    LLVMBuildBr(em->builder, done);
-    run->power = NULL;
-    ways[1] = emit_run_way(em, run, out_of_range);
-    LLVMBuildBr(em->builder, done);
-    gpu_go(em, done);
-    LLVMBasicBlockRef blocks[] = {ways[0].block, ways[1].block};
-    for (size_t i = 0; i < run->n; i++) {
-        if (is_read_behind(run->items[i], last)) {
-            LLVMValueRef *const regs[] = {ways[0].regs[i], ways[1].regs[i]};
-            /* The value of either branch reaches the registers through a phi. */
-            GpuValue *out = gpu_define(em, run->items[i]->results[0]);
-            for (int r = 0; r < out->n; r++) {
-                int first = gpu_canonical(run->items[i]->results[0]->type->layout, r);
-                if (!regs[0][r] || first != r) {
-                    out->regs[r] = regs[0][r] ? out->regs[first] : NULL;
-                    continue;
-                }
-                out->regs[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(regs[0][r]), "");
-                LLVMAddIncoming(out->regs[r], (LLVMValueRef[]){regs[0][r], regs[1][r]}, blocks, 2);
-            }
-        }
-    }
-    return true;
-}
-
 /* ---- loads ---- */
 
 /* In addition to loads of the run: what is made of no element of it may come before them. */
@@ -412,14 +341,10 @@ static bool can_come_first(const Run *run, const Op *op)
     return pure && run->n_loads > 0 && op->n_results == 1;
 }
 
-/* Where a run is emitted in several ways, or divides in groups of its own, loads come before it. */
+/* Where a run divides in groups of its own, loads come before it. */
 static void begin_loads(GpuEmitter *em, Run *run)
 {
-    GpuPower power;
     bool whole = has_division(run);
-    for (size_t i = 0; i < run->n; i++) {
-        whole = whole || gpu_power_match(em, run->items[i], &power);
-    }
     Run loads = *run;
     loads.items = arena_copy(em->arena, run->items, run->n * sizeof *run->items);
     for (size_t i = 0; i < loads.n && whole; i++) {
@@ -464,9 +389,6 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
     }
     if (stores && emit_ways(em, &run, last)) {
         return last->next;
-    }
-    if (!goes_to(last, OP_STORE) && emit_powers(em, &run, last)) {
-        return last;
     }
     if (!stores) {
         drop(&run, emit_head(em, &run));

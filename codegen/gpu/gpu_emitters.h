@@ -80,18 +80,6 @@ void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide
 /* gpu_divisions_check of all registers. */
 bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *used,
                          LLVMValueRef *good);
-/* gpu_softmax_exp.c: an exponential that has a shorter way where its elements lie near the row's
- * greatest. */
-typedef struct GpuPower {
-    const Op *clamp, *shifted, *whole, *result;
-    const Value *value, *narrow, *greatest; /* p; x as loaded; m */
-} GpuPower;
-/* Is `op` the last one of such an exponential? */
-bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power);
-/* i1: do all of the thread's elements lie there? NULL: it is not known. */
-LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power);
-/* Registers [from, from + n) of an op that the shorter way has otherwise; false: it has not. */
-bool gpu_power_emit(GpuEmitter *em, const GpuPower *power, const Op *op, int from, int n);
 /* broadcast, expand, squeeze, permute, convert: registers by other names. */
 void gpu_emit_rename(GpuEmitter *em, const Op *op);
 /* front, advance: registers of a tile by the numbers that they have in a strip of it. */

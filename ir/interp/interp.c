@@ -2,6 +2,7 @@
 /* The entry point of the interpreter, the scheduling of its agents, and the dispatch of ops. */
 #include "ir/interp/interp_internal.h"
 
+#include "ir/op_axes.h"
 #include "ir/text/ir_text.h"
 
 #include <string.h>
@@ -334,8 +335,26 @@ static bool begins_samples(OpKind kind)
     }
 }
 
-/* Records each value's last use, the scattered tensors and a random source per inexact result. A
- * nested region may run again, so a value that it uses lives until the value's own region ends. */
+/* Are sums taken of the value, or of what is made of it: as masked elements, or times a factor that
+ * leaves the sum? */
+static bool is_summed(const Value *value, int depth)
+{
+    enum { MOST = 8 };
+    bool found = false;
+    for (const ValueUse *use = value->uses; use && !found; use = use->next) {
+        const Op *op = use->op;
+        bool passes = op->kind == OP_SELECT || op->kind == OP_ADD || op->kind == OP_SUB ||
+                      op->kind == OP_MUL || op->kind == OP_DIV || op->kind == OP_FMA ||
+                      op->kind == OP_NEG || op_moves_axes(op);
+        found = (op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum")) ||
+                (passes && depth < MOST && is_summed(op->results[0], depth + 1));
+    }
+    return found;
+}
+
+/* Records each value's last use, the scattered tensors, a random source per inexact result, and
+ * whether exponentials are summed. A nested region may run again, so a value that it uses lives
+ * until the value's own region ends. */
 static void collect_uses(InterpRun *run, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
@@ -349,6 +368,10 @@ static void collect_uses(InterpRun *run, const Block *block)
         if (op->kind == OP_SCATTER) {
             run->scattered[op->operands[0]->id] = true;
         }
+        run->sums_exponentials =
+            run->sums_exponentials ||
+            (op->kind == OP_NAMED && text_equal(op_word(op, ATTR_FN), "exp") &&
+             is_summed(op->results[0], 0));
         for (int i = 0; begins_samples(op->kind) && i < op->n_results; i++) {
             run->source[op->results[i]->id] = run->sources++;
         }

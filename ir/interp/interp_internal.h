@@ -232,6 +232,7 @@ typedef struct InterpRun {
     uint32_t *source;    /* by value id: the ordinal of an op that begins samples */
     uint32_t sources;
     bool *scattered; /* by value id: parameters that are scattered to */
+    bool sums_exponentials; /* some exponentials are summed, which need not be exact then */
     int64_t lanes;   /* in a fold: scalars are this many at once; 0: they are scalars */
     uint32_t serial; /* executions of scatters */
     struct {

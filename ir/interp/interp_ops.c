@@ -299,6 +299,10 @@ static void interp_named(InterpRun *run, const Op *op)
     const NamedFunction *named = named_function(op_word(op, ATTR_FN));
     if (named->share > 0 && from->samples && run->options->bounds) {
         spread_bound(run, op, from, result);
+    } else if (run->sums_exponentials && run->options->bounds &&
+               text_equal(op_word(op, ATTR_FN), "exp")) {
+        array_want_samples(run, result);
+        array_spread_share(run, result, run->source[op->results[0]->id], 0x1p-20, 0x1p-126);
     }
     run_result(run, op, 0, result);
 }

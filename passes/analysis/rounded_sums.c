@@ -39,6 +39,13 @@ static bool is_f32(const Value *value)
     return value->type->kind == TYPE_ARRAY && value->type->dtype == DT_F32;
 }
 
+/* Integers count, too: the library's logarithm takes its argument's exponent out of its bits. */
+static bool carries_sums(const Value *value)
+{
+    return value->type->kind == TYPE_ARRAY &&
+           (value->type->dtype == DT_F32 || value->type->dtype == DT_I32);
+}
+
 static bool is_sum(const Op *op)
 {
     const char *fn = op->kind == OP_REDUCE ? op_word(op, ATTR_FN) : "";
@@ -56,7 +63,7 @@ static void mark_sums(const RoundedSums *n, const Op *op)
     if (op->kind == OP_STORE) {
         n->stored[memory->index] |= n->sums[op->operands[op->n_operands - 1]->id];
     }
-    if (!result || !is_f32(result)) {
+    if (!result || !carries_sums(result)) {
         return;
     }
     uint64_t sums = is_sum(op) ? (uint64_t)1 << (result->id & 63) : 0;
@@ -85,13 +92,18 @@ static bool may_cancel(const RoundedSums *n, const Op *op)
     return named != n->named[d] && ((n->sums[a] | (fused ? n->sums[c] : 0)) & n->sums[d]);
 }
 
-static void mark_wide(const RoundedSums *n, const Op *op)
+/* Is all that the op makes of its operands rounded to 16 bits? */
+static bool is_rounded(const RoundedSums *n, const Op *op)
 {
     bool narrows = op->kind == OP_CAST && dtype_is_narrow(op->results[0]->type->dtype);
-    bool carried = (is_plain(op) || passes_on(op)) && is_f32(op->results[0]) &&
-                   !n->wide[op->results[0]->id] && !may_cancel(n, op);
+    return narrows || ((is_plain(op) || passes_on(op)) && is_f32(op->results[0]) &&
+                       !n->wide[op->results[0]->id] && !may_cancel(n, op));
+}
+
+static void mark_wide(const RoundedSums *n, const Op *op)
+{
     for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] && !narrows && !carried) {
+        if (op->operands[i] && !is_rounded(n, op)) {
             n->wide[op->operands[i]->id] = true;
         }
     }
@@ -115,11 +127,37 @@ RoundedSums an_rounded_sums(Func *func)
     return n;
 }
 
-bool an_rounds_sums(const RoundedSums *sums, const Op *op)
+bool an_made_of_sums(const RoundedSums *sums, const Op *op)
 {
     bool made = false;
     for (int i = 0; i < op->n_operands; i++) {
         made = made || sums->sums[op->operands[i]->id];
     }
-    return made && !sums->wide[op->results[0]->id];
+    return made;
+}
+
+bool an_rounds_sums(const RoundedSums *sums, const Op *op)
+{
+    return an_made_of_sums(sums, op) && !sums->wide[op->results[0]->id];
+}
+
+/* Is each use of the value a sum or a rounding? `any`: one is a sum. */
+static bool sums_or_rounds(const RoundedSums *n, const Value *value, bool *any)
+{
+    bool good = true;
+    const Block *body = n->func->body;
+    for (const ValueUse *use = use_first(value, body); use && good; use = use_next(use, body)) {
+        const Op *op = use->op;
+        bool adds = op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum");
+        bool passes = op_moves_axes(op) || (op->kind == OP_SELECT && op->operands[0] != value);
+        *any = *any || adds;
+        good = adds || (passes && sums_or_rounds(n, op->results[0], any)) || is_rounded(n, op);
+    }
+    return good;
+}
+
+bool an_only_summed(const RoundedSums *sums, const Value *value)
+{
+    bool any = false;
+    return is_f32(value) && sums_or_rounds(sums, value, &any) && any;
 }

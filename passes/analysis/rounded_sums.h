@@ -19,4 +19,11 @@ RoundedSums an_rounded_sums(Func *func);
 /* True if an operand of the op is made of sums, and its result is only rounded. */
 bool an_rounds_sums(const RoundedSums *sums, const Op *op);
 
+/* True if the operands of the op are made of sums, whatever its result is used for. */
+bool an_made_of_sums(const RoundedSums *sums, const Op *op);
+
+/* True if sums are taken of the value, perhaps moved or where a condition holds, and all else that
+ * is made of it is rounded to 16 bits. */
+bool an_only_summed(const RoundedSums *sums, const Value *value);
+
 #endif

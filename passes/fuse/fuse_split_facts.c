@@ -228,6 +228,16 @@ static int count_nests(const Splitter *s, const Op *op)
 
 /* ---- gathering ---- */
 
+/* Does the op reduce further what another one left: one reduction over several axes? */
+static bool continues_fold(const Op *op)
+{
+    const Op *below = op->kind == OP_REDUCE ? op->operands[0]->def : NULL;
+    while (below && (below->kind == OP_SQUEEZE || below->kind == OP_EXPAND)) {
+        below = below->operands[0]->def;
+    }
+    return split_continues(op, below);
+}
+
 static void gather_facts(Op *op, void *user)
 {
     Splitter *s = user;
@@ -238,8 +248,8 @@ static void gather_facts(Op *op, void *user)
             bits |= op->operands[k] ? split_seen(s, op->operands[k]) : 0;
         }
         s->seen[op->results[i]->id - s->first] = bits;
-        s->folds[op->results[i]->id - s->first] =
-            (uint16_t)(folds_below(s, op) + (split_is_fold(op) && !split_sums_products(op)));
+        bool folds = split_is_fold(op) && !split_sums_products(op) && !continues_fold(op);
+        s->folds[op->results[i]->id - s->first] = (uint16_t)(folds_below(s, op) + folds);
     }
     int nests = op->n_results && op->parent == s->block ? count_nests(s, op) : 0;
     for (int i = 0; i < op->n_results; i++) {

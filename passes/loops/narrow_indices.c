@@ -8,9 +8,10 @@
  * mask. If both sides of a comparison are indices, sizes or ends of ranges, and the known sizes
  * bound them below 2^31, i32 gives the same answer. The same holds for arithmetic on indices, if no
  * intermediate result can leave 32 bits, and for a float that is converted to an index: where the
- * conversion saturates, either type is outside. A scalar of which nothing is known compares with
- * such an index as the nearest number of 32 bits does. Divisions of indices that are never negative
- * are marked, since others round toward -inf, which takes instructions.
+ * conversion saturates, either type is outside. What is repeated along an axis, a scalar or one
+ * element a row, of which nothing is known, compares with such an index as the nearest number of 32
+ * bits does. Divisions of indices that are never negative are marked, since others round toward
+ * -inf, which takes instructions.
  *
  *   %d = sub %i, %j : i64[%r, %c]           %d = sub %fi, %fj : f32[%r, %c]
  *   %f = cast %d : f32[%r, %c]         →    (%fi, %fj: index : f32[%r], f32[%c])
@@ -157,15 +158,15 @@ static bool saturates_alike(Func *func, const Value *value)
     return alike;
 }
 
-/* A scalar as i32: of one that may not fit, the nearest number, which compares the same with all
+/* A value as i32: of one that may not fit, the nearest number, which compares the same with all
  * that fit. */
-static Value *narrow_scalar(Builder *b, Value *value)
+static Value *clamped(Builder *b, Value *value)
 {
     Dim lo, hi;
     if (value->type->dtype == DT_I64 &&
         !(an_index_range(b->func, value, &lo, &hi) && fits(lo) && fits(hi))) {
-        value = build_binary(b, OP_MIN, value, build_i64(b, INT32_MAX));
-        value = build_binary(b, OP_MAX, value, build_i64(b, INT32_MIN));
+        value = build_binary(b, OP_MIN, value, build_int(b, value->type, INT32_MAX));
+        value = build_binary(b, OP_MAX, value, build_int(b, value->type, INT32_MIN));
     }
     return build_cast(b, value, DT_I32);
 }
@@ -190,7 +191,7 @@ static Value *in_type(Func *func, CloneMap *made, Value *value, DType dtype)
             Block *block = value->block;
             b = block->first ? build_before(func, block->first) : build_at_end(func, block);
         }
-        known = dtype == DT_I32 ? narrow_scalar(&b, value) : build_cast(&b, value, dtype);
+        known = dtype == DT_I32 ? clamped(&b, value) : build_cast(&b, value, dtype);
     } else {
         Value *operands[3] = {NULL, NULL, NULL};
         for (int i = 0; i < op->n_operands; i++) {
@@ -238,14 +239,34 @@ static bool is_stretched_scalar(const Value *value)
     return type_is_scalar(value_unstretched(value)->type);
 }
 
-/* A parameter has no op or block of its own: it is made narrow where the launch begins. */
-static void narrow_parameter(Func *func, CloneMap *made, const Op *cmp, const Value *value)
+/* The scalar, or the array of fewer elements, that the value repeats; NULL: it repeats none. */
+static Value *repeated(Value *value)
 {
-    Value *scalar = (Value *)value_unstretched(value);
+    bool repeats = false;
+    while (value->def && op_moves_axes(value->def)) {
+        repeats = repeats || value->def->kind == OP_BROADCAST;
+        value = value->def->operands[0];
+    }
+    return type_is_scalar(value->type) || (repeats && value->def) ? value : NULL;
+}
+
+/* What is repeated is made narrow where it is made; a parameter, which has no op or block of its
+ * own, where the launch begins. */
+static void narrow_repeated(Func *func, CloneMap *made, const Op *cmp, Value *value)
+{
+    Value *from = repeated(value);
     const Op *launch = op_enclosing(cmp, OP_LAUNCH);
-    if (!scalar->def && !scalar->block && launch && clone_get(made, scalar) == scalar) {
-        Builder b = build_before(func, launch->regions[0]->first);
-        clone_map_value(made, scalar, narrow_scalar(&b, scalar));
+    if (!from || clone_get(made, from) != from) {
+        return;
+    }
+    Builder b = {0};
+    if (!from->def && !from->block && launch) {
+        b = build_before(func, launch->regions[0]->first);
+    } else if (from->def && !type_is_scalar(from->type)) {
+        b = build_after(func, from->def);
+    }
+    if (b.func) {
+        clone_map_value(made, from, clamped(&b, from));
     }
 }
 
@@ -258,16 +279,19 @@ static void narrow_comparison(Func *func, CloneMap *made, Op *cmp)
         op_set_operand(cmp, 0, narrowed(func, left));
         op_set_operand(cmp, 1, narrowed(func, right));
     } else if (threads && left->type->dtype == DT_I64) {
-        bool narrow[2], scalar[2];
+        bool narrow[2], repeats[2];
         for (int side = 0; side < 2; side++) {
             Value *value = cmp->operands[side];
-            scalar[side] = is_stretched_scalar(value);
-            narrow[side] = !scalar[side] && stays_narrow(func, value) && is_only_compared(value);
+            narrow[side] = !is_stretched_scalar(value) && stays_narrow(func, value) &&
+                           is_only_compared(value);
+            repeats[side] = !narrow[side] && repeated(value);
         }
-        if ((narrow[0] && (narrow[1] || scalar[1])) || (scalar[0] && narrow[1])) {
+        if ((narrow[0] && (narrow[1] || repeats[1])) || (repeats[0] && narrow[1])) {
             for (int side = 0; side < 2; side++) {
                 Value *value = cmp->operands[side];
-                narrow_parameter(func, made, cmp, value);
+                if (repeats[side]) {
+                    narrow_repeated(func, made, cmp, value);
+                }
                 op_set_operand(cmp, side, in_type(func, made, value, DT_I32));
             }
         }

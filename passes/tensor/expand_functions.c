@@ -16,12 +16,14 @@
  * a polynomial is taken; but not of a tanh of which only exponentials are taken, as of scores with
  * a soft cap: f tanh(u) is then 2 f r - f. Their errors are those of one or two hardware
  * instructions, a hundredth of half a unit in the last place of bf16 (ir/named_functions.def has
- * the bounds). All other uses get the library's value: those whose result is wider than 16 bits
- * (such a launch is bound by memory, which hides the longer form), and those from which the
- * argument is subtracted, as in x - tanh(x). Only NVIDIA targets have both instructions. The new
- * ops are simplified with their surroundings: the exponential of what is never positive needs no
- * upper limit. Requires the tensor level; establishes that no op is named. Changes bits within the
- * bound that the interpreter computes. */
+ * the bounds). An exponential of which sums are taken, and that is otherwise rounded to 16 bits, is
+ * hardware's, too, with the bits of f32 where its argument has them: a loop over a row takes it
+ * many times for one result. All other uses get the library's value: those whose result is wider
+ * than 16 bits (such a launch is bound by memory, which hides the longer form), and those from
+ * which the argument is subtracted, as in x - tanh(x). Only NVIDIA targets have both instructions.
+ * The new ops are simplified with their surroundings: the exponential of what is never positive
+ * needs no upper limit. Requires the tensor level; establishes that no op is named. Changes bits
+ * within the bound that the interpreter computes. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/op_axes.h"
@@ -254,6 +256,21 @@ static Value *exponential(Builder *b, Value *x)
     return build_unary(b, OP_FAST_EXP2, times(b, x, PER_LN2));
 }
 
+/* 2^h (1 + r ln 2), with h rounded from x / ln 2 and r what the rounding left: the hardware's error
+ * and twice that of a rounding. Its limits make no difference to the value, but keep what is
+ * infinite from a difference that is no number. */
+static Value *summed_exponential(Builder *b, Value *x)
+{
+    const double per_ln2 = (float)PER_LN2;
+    x = at_least(b, at_most(b, x, 89), -104);
+    Value *h = times(b, x, per_ln2);
+    Value *rest = build_fma(b, x, build_float(b, x->type, per_ln2), build_unary(b, OP_NEG, h));
+    rest = build_fma(b, x, build_float(b, x->type, PER_LN2 - per_ln2), rest);
+    Value *factor = build_fma(b, rest, build_float(b, x->type, 1 / PER_LN2),
+                              build_float(b, x->type, 1));
+    return build_binary(b, OP_MUL, build_unary(b, OP_FAST_EXP2, h), factor);
+}
+
 static Value *expm1_value(Builder *b, Value *x)
 {
     static const double c[] = {0.99999976, 0.50000024, 0.16679686, 0.041666664};
@@ -413,17 +430,30 @@ static Value *exact_value(Approx *n, Builder *b, const char *name, Value *x)
         made[op->results[0]->id] = copy->results[0];
     }
     Value *result = made[body->last->operands[0]->id];
-    /* codegen/gpu/gpu_softmax_exp.c has a shorter form, fuse sums them in parts */
     if (text_equal(name, "exp")) {
-        op_set_word(n->func, result->def, ATTR_ENDS, name);
+        op_set_word(n->func, result->def, ATTR_ENDS, name); /* fuse sums them in parts */
     }
     return result;
 }
 
-static bool wants(const Approx *n, const RoundedSums *sums, const Op *op)
+/* How a function is computed. */
+typedef enum Form {
+    FORM_EXACT,
+    FORM_SUMMED, /* an exponential of what is exact: its sum keeps the bits of f32 */
+    FORM_NEAR,
+} Form;
+
+static Form form_of(const Approx *n, const RoundedSums *sums, const Op *op)
 {
-    return op->kind == OP_NAMED && n->func->target && n->func->target->family == FAMILY_NVPTX &&
-           (op_int(op, ATTR_NEAR, 0) || an_rounds_sums(sums, op));
+    if (op->kind != OP_NAMED || !n->func->target || n->func->target->family != FAMILY_NVPTX) {
+        return FORM_EXACT;
+    }
+    bool summed = text_equal(op_word(op, ATTR_FN), "exp") && an_only_summed(sums, op->results[0]);
+    if (op_int(op, ATTR_NEAR, 0) || an_rounds_sums(sums, op) ||
+        (summed && an_made_of_sums(sums, op))) {
+        return FORM_NEAR;
+    }
+    return summed ? FORM_SUMMED : FORM_EXACT;
 }
 
 enum { IS_PART, IS_PLACED }; /* keys of a memo */
@@ -468,11 +498,22 @@ static void mark(Approx *n, const Op *before, Op *op, const char *name)
     }
 }
 
-static void take(Approx *n, Op *op, bool wanted)
+static Value *value_in_form(Approx *n, Builder *b, const Op *op, Form form)
+{
+    const char *name = op_word(op, ATTR_FN);
+    Value *value = form == FORM_NEAR ? near_value(b, op) : NULL;
+    if (form == FORM_SUMMED) {
+        value = summed_exponential(b, op->operands[0]);
+        op_set_word(n->func, value->def, ATTR_ENDS, name);
+    }
+    return value ? value : exact_value(n, b, name, op->operands[0]);
+}
+
+static void take(Approx *n, Op *op, Form form)
 {
     const char *name = op_word(op, ATTR_FN);
     Builder b = build_before(n->func, op);
-    bool tanh = wanted && text_equal(name, "tanh");
+    bool tanh = form == FORM_NEAR && text_equal(name, "tanh");
     if (tanh && is_only_one_more(n, op->results[0])) {
         take_tanh(n, op);
     } else if (tanh && an_only_exponentiated(n->func, op->results[0])) {
@@ -480,10 +521,10 @@ static void take(Approx *n, Op *op, bool wanted)
     }
     if (value_has_uses(n->func, op->results[0])) {
         const Op *before = op->prev;
-        Value *near = wanted ? near_value(&b, op) : NULL;
-        Value *by = near ? near : exact_value(n, &b, name, op->operands[0]);
+        Value *by = value_in_form(n, &b, op, form);
         order(n, before, op, by);
-        if (!near || !op_int(op, ATTR_NEAR, 0)) { /* what asks for that is no part of a source */
+        /* What asks for an approximation is no part of a source. */
+        if (form == FORM_EXACT || !op_int(op, ATTR_NEAR, 0)) {
             mark(n, before, op, name);
         }
         func_replace_uses(n->func, op->results[0], by);
@@ -508,13 +549,13 @@ void pass_expand_functions(Func *func)
     n.made = ARENA_ARRAY(func->arena, Value *, func->n_values);
     func_walk(func, collect, &n);
     RoundedSums sums = an_rounded_sums(func);
-    bool *wanted = ARENA_ARRAY(func->arena, bool, n.ops.n);
+    Form *forms = ARENA_ARRAY(func->arena, Form, n.ops.n);
     for (size_t i = 0; i < n.ops.n; i++) {
-        wanted[i] = wants(&n, &sums, n.ops.items[i]);
+        forms[i] = form_of(&n, &sums, n.ops.items[i]);
     }
     for (size_t i = 0; i < n.ops.n; i++) {
         if (n.ops.items[i]->kind == OP_NAMED) {
-            take(&n, n.ops.items[i], wanted[i]);
+            take(&n, n.ops.items[i], forms[i]);
         }
     }
     func->functions.n = 0;

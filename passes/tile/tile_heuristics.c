@@ -541,9 +541,12 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     plan->elements = elements;
 }
 
-static const char *elements_a_thread(const Func *func, const TilePlan *plan)
+static const char *elements_a_thread(Func *func, const Op *group, const TilePlan *plan)
 {
     int64_t each = plan->elements / (plan->warps * func->target->warp);
+    if (tile_is_heavy(func, group) && each <= heavy_thread(group)) {
+        return "few elements a thread: each takes many registers";
+    }
     return arena_printf(func->arena, "%lld element%s of each value a thread",
                         (long long)max_i64(1, each), each > 1 ? "s" : "");
 }
@@ -566,14 +569,8 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
         choose_memory_bound(func, group, plan);
     }
     if (is_gpu(func)) {
-        const char *reason;
-        if (plan->dot) {
-            reason = "a thread holds its share of the product's tile";
-        } else if (tile_is_heavy(func, group)) {
-            reason = "few elements a thread: each takes many registers";
-        } else {
-            reason = elements_a_thread(func, plan);
-        }
+        const char *reason = plan->dot ? "a thread holds its share of the product's tile"
+                                       : elements_a_thread(func, group, plan);
         plan->warps = tile_checked_warps(func, rows_of_groups(plan), plan->warps, reason);
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;

@@ -57,36 +57,66 @@ static bool was_asked(const Op *reduce)
     return false;
 }
 
-/* Where each value is read last, by ops of the group. */
-static Memo *last_reads(Func *func, const Op *group)
+enum { FIRST_READ, LAST_READ }; /* keys of a memo */
+
+static int64_t read_at(const Memo *reads, const Value *value, int which, int64_t otherwise)
 {
-    Memo *last = memo_open(func);
+    int64_t at;
+    return memo_known(reads, value, which, &at) ? at : otherwise;
+}
+
+/* Is it made again where it is read, of what is kept: a narrow element, widened, or a condition on
+ * its place? */
+static bool is_made_again(const Op *op)
+{
+    return op->kind == OP_CAST || op->kind == OP_CMP;
+}
+
+/* When each value is read first and last, by numbers of ops, if each op is done as late as what
+ * reads its result allows. */
+static Memo *find_reads(Func *func, const Op *group)
+{
+    Memo *reads = memo_open(func);
     int64_t at = 0;
-    for (const Op *op = group->regions[0]->first; op; op = op->next, at++) {
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        at++;
+    }
+    for (const Op *op = group->regions[0]->last; op; op = op->prev) {
+        const Value *result = op->n_results == 1 ? op->results[0] : NULL;
+        bool waits = result && (op_has(op, TRAIT_ELEMENTWISE) || op_moves_axes(op));
+        at--;
+        int64_t first = waits ? read_at(reads, result, FIRST_READ, at) : at;
+        int64_t last = waits && is_made_again(op) ? read_at(reads, result, LAST_READ, at) : first;
         for (int i = 0; i < op->n_operands; i++) {
-            if (op->operands[i]) {
-                memo_keep(last, op->operands[i], 0, at);
+            Value *from = op->operands[i];
+            if (from) {
+                memo_keep(reads, from, FIRST_READ,
+                          min_i64(first, read_at(reads, from, FIRST_READ, first)));
+                memo_keep(reads, from, LAST_READ,
+                          max_i64(last, read_at(reads, from, LAST_READ, last)));
             }
         }
     }
-    return last;
+    return reads;
 }
 
-/* The most at any reduction of rows like this one's. `ends`: space for one count an op. */
-static int kept_at(const Op *group, const Op *reduce, const Memo *last, int *ends)
+/* The most at any reduction of rows like this one's. `changes`: space for one count an op. */
+static int kept_at(const Op *group, const Op *reduce, const Memo *reads, int *changes)
 {
-    int kept = 0, most = 0;
-    int64_t at = 0, end;
+    int kept = 0, most = 0, at = 0;
     for (const Op *op = group->regions[0]->first; op; op = op->next, at++) {
         const Value *value = op->n_results == 1 ? op->results[0] : NULL;
-        kept -= ends[at];
-        ends[at] = 0;
+        if (is_whole_row(value, reduce) && !is_made_again(op)) {
+            changes[read_at(reads, value, FIRST_READ, at)]++;
+            changes[read_at(reads, value, LAST_READ, at)]--;
+        }
+    }
+    at = 0;
+    for (const Op *op = group->regions[0]->first; op; op = op->next, at++) {
+        kept += changes[at];
+        changes[at] = 0;
         if (op->kind == OP_REDUCE && folds_alike(op, reduce)) {
             most = kept > most ? kept : most;
-        }
-        if (is_whole_row(value, reduce) && memo_known(last, value, 0, &end) && end > at) {
-            kept++;
-            ends[end]++;
         }
     }
     return most;
@@ -96,20 +126,20 @@ static int kept_at(const Op *group, const Op *reduce, const Memo *last, int *end
 static int rows_kept(const Op *group)
 {
     Func *func = group->parent->func;
-    Memo *last = last_reads(func, group);
+    Memo *reads = find_reads(func, group);
     size_t n = 0;
     int most = 1;
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         n++;
     }
-    int *ends = ARENA_ARRAY(func->arena, int, n);
+    int *changes = ARENA_ARRAY(func->arena, int, n);
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         if (op->kind == OP_REDUCE && !was_asked(op)) {
-            int kept = kept_at(group, op, last, ends);
+            int kept = kept_at(group, op, reads, changes);
             most = kept > most ? kept : most;
         }
     }
-    memo_close(last);
+    memo_close(reads);
     return most;
 }
 
@@ -132,13 +162,19 @@ bool tile_is_narrow(const Op *group)
     return tile_widest_access(group) > ACCESS_BYTES / 4;
 }
 
+static const Op *first_reduction(const Op *group)
+{
+    const Op *op = group->regions[0]->first;
+    while (op && op->kind != OP_REDUCE) {
+        op = op->next;
+    }
+    return op;
+}
+
 /* The axis that a reduction folds; NULL: there is none. */
 static Dim folded(const Op *group)
 {
-    const Op *reduce = group->regions[0]->first;
-    while (reduce && reduce->kind != OP_REDUCE) {
-        reduce = reduce->next;
-    }
+    const Op *reduce = first_reduction(group);
     return reduce ? reduce->operands[0]->type->dims[op_int(reduce, ATTR_AXIS, 0)] : NULL;
 }
 
@@ -200,7 +236,25 @@ static bool has_places(const Op *op)
 typedef struct Most {
     int64_t thread; /* elements */
     bool scanned;   /* there was a scan, or a fold in order */
+    const Op *reduce; /* NULL: there is none */
 } Most;
+
+static int count_axes(Type type)
+{
+    int64_t extent;
+    int n = 0;
+    for (int i = 0; i < type->rank; i++) {
+        n += !poly_is_const(type->dims[i], &extent) || extent > 1;
+    }
+    return n;
+}
+
+/* One element that is gathered for each row, as the logit of a label, is no element of the row. */
+static bool is_of_row(const Op *op, const Op *reduce)
+{
+    return !reduce ||
+           count_axes(op_moved_value(op)->type) >= count_axes(reduce->operands[0]->type);
+}
 
 static void note_most(Op *op, void *user)
 {
@@ -210,7 +264,7 @@ static void note_most(Op *op, void *user)
         int64_t several = most->scanned || op->kind == OP_FOLD ? 2 : 1;
         most->thread = min_i64(most->thread, one ? SCAN_THREAD / several : FOLD_THREAD);
         most->scanned = true;
-    } else if (has_places(op)) {
+    } else if (has_places(op) && is_of_row(op, most->reduce)) {
         most->thread = min_i64(most->thread, PLACE_THREAD);
     }
 }
@@ -219,7 +273,7 @@ static void note_most(Op *op, void *user)
  * an address and a condition an element. */
 int64_t tile_most_of_ops(const Op *group)
 {
-    Most most = {.thread = ROW_ELEMENTS};
+    Most most = {.thread = ROW_ELEMENTS, .reduce = first_reduction(group)};
     block_walk(group->regions[0], note_most, &most);
     return most.thread;
 }
