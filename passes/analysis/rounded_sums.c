@@ -5,6 +5,7 @@
 #include "passes/analysis/rounded_sums.h"
 
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "ir/op_axes.h"
 
 typedef struct Ops {
@@ -160,4 +161,29 @@ bool an_only_summed(const RoundedSums *sums, const Value *value)
 {
     bool any = false;
     return is_f32(value) && sums_or_rounds(sums, value, &any) && any;
+}
+
+/* Is all that is made of the value made of sums, too, before it is rounded? */
+static bool meets_sums(const RoundedSums *n, Memo *seen, const Value *value)
+{
+    bool good = true;
+    int64_t known;
+    const Block *body = n->func->body;
+    if (memo_known(seen, value, 0, &known)) {
+        return known != 0;
+    }
+    for (const ValueUse *use = use_first(value, body); use && good; use = use_next(use, body)) {
+        const Op *op = use->op;
+        good = is_rounded(n, op) && is_f32(op->results[0]) &&
+               (n->sums[op->results[0]->id] || meets_sums(n, seen, op->results[0]));
+    }
+    return memo_keep(seen, value, 0, good) != 0;
+}
+
+bool an_only_meets_sums(const RoundedSums *sums, const Value *value)
+{
+    Memo *seen = memo_open((Func *)sums->func);
+    bool good = is_f32(value) && meets_sums(sums, seen, value);
+    memo_close(seen);
+    return good;
 }

@@ -26,4 +26,7 @@ bool an_made_of_sums(const RoundedSums *sums, const Op *op);
  * is made of it is rounded to 16 bits. */
 bool an_only_summed(const RoundedSums *sums, const Value *value);
 
+/* True if all that is made of the value is made of sums, too, and is then rounded to 16 bits. */
+bool an_only_meets_sums(const RoundedSums *sums, const Value *value);
+
 #endif

@@ -239,7 +239,20 @@ static bool is_stretched_scalar(const Value *value)
     return type_is_scalar(value_unstretched(value)->type);
 }
 
-/* The scalar, or the array of fewer elements, that the value repeats; NULL: it repeats none. */
+/* Is the value made of elements of memory, and not of indices and sizes alone? */
+static bool is_of_data(const Value *value, int depth)
+{
+    enum { MOST = 4 };
+    const Op *op = value->def;
+    bool found = op && (op->kind == OP_LOAD || op->kind == OP_GATHER);
+    bool follows = op && depth < MOST && (op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE));
+    for (int i = 0; follows && !found && i < op->n_operands; i++) {
+        found = is_of_data(op->operands[i], depth + 1);
+    }
+    return found;
+}
+
+/* The scalar, or the fewer elements of memory, that the value repeats; NULL: it repeats none. */
 static Value *repeated(Value *value)
 {
     bool repeats = false;
@@ -247,7 +260,7 @@ static Value *repeated(Value *value)
         repeats = repeats || value->def->kind == OP_BROADCAST;
         value = value->def->operands[0];
     }
-    return type_is_scalar(value->type) || (repeats && value->def) ? value : NULL;
+    return type_is_scalar(value->type) || (repeats && is_of_data(value, 0)) ? value : NULL;
 }
 
 /* What is repeated is made narrow where it is made; a parameter, which has no op or block of its

@@ -439,16 +439,24 @@ static Value *exact_value(Approx *n, Builder *b, const char *name, Value *x)
 /* How a function is computed. */
 typedef enum Form {
     FORM_EXACT,
-    FORM_SUMMED, /* an exponential of what is exact: its sum keeps the bits of f32 */
+    FORM_SUMMED, /* an exponential of what is exact, with an error as sums of f32 have it */
     FORM_NEAR,
 } Form;
 
-static Form form_of(const Approx *n, const RoundedSums *sums, const Op *op)
+static bool is_exponential(const Op *op)
+{
+    return op->kind == OP_NAMED && text_equal(op_word(op, ATTR_FN), "exp");
+}
+
+/* `sums_any`: some exponentials are summed. The others may be those that are divided by the sum, in
+ * a loop of their own. */
+static Form form_of(const Approx *n, const RoundedSums *sums, const Op *op, bool sums_any)
 {
     if (op->kind != OP_NAMED || !n->func->target || n->func->target->family != FAMILY_NVPTX) {
         return FORM_EXACT;
     }
-    bool summed = text_equal(op_word(op, ATTR_FN), "exp") && an_only_summed(sums, op->results[0]);
+    bool summed = sums_any && is_exponential(op) &&
+                  (an_only_summed(sums, op->results[0]) || an_only_meets_sums(sums, op->results[0]));
     if (op_int(op, ATTR_NEAR, 0) || an_rounds_sums(sums, op) ||
         (summed && an_made_of_sums(sums, op))) {
         return FORM_NEAR;
@@ -550,8 +558,13 @@ void pass_expand_functions(Func *func)
     func_walk(func, collect, &n);
     RoundedSums sums = an_rounded_sums(func);
     Form *forms = ARENA_ARRAY(func->arena, Form, n.ops.n);
+    bool sums_any = false;
+    for (size_t i = 0; i < n.ops.n && !sums_any; i++) {
+        const Op *op = n.ops.items[i];
+        sums_any = is_exponential(op) && an_only_summed(&sums, op->results[0]);
+    }
     for (size_t i = 0; i < n.ops.n; i++) {
-        forms[i] = form_of(&n, &sums, n.ops.items[i]);
+        forms[i] = form_of(&n, &sums, n.ops.items[i], sums_any);
     }
     for (size_t i = 0; i < n.ops.n; i++) {
         if (n.ops.items[i]->kind == OP_NAMED) {
