@@ -462,6 +462,14 @@ static int64_t largest_tile(const Op *group, const TilePlan *plan, int64_t row)
     return max_i64(reduced, other);
 }
 
+/* Has each block a multiprocessor to itself, whose memory accesses it must keep going? Fewer blocks
+ * share out what they walk (tile_split_axis.c). */
+static bool are_alone(const Func *func, const TilePlan *plan)
+{
+    int64_t blocks = tile_grid_blocks(plan, true), units = func->target->machine->num_sms;
+    return plan->cluster <= 1 && blocks <= units && blocks > units / 2;
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
@@ -536,6 +544,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     } else if (plan->cluster > 1 && threads > MAX_TIED / 2) { /* columns: likewise */
         threads = max_i64(MAX_TIED / 2, elements / (2 * ROW_ELEMENTS));
     }
+    threads *= is_gpu(func) && carries && threads <= MAX_TIED / 2 && are_alone(func, plan) ? 2 : 1;
     threads = max_i64(func->target->warp, min_i64(threads, func->target->max_threads));
     plan->warps = power_of_two_at_least(threads) / func->target->warp;
     plan->elements = elements;

@@ -102,8 +102,7 @@ static bool find_folds(const TileEmitter *e, const Op *group, AxisSplit *split)
 
 enum { MANY = 1 << 24 }; /* more blocks than any device holds */
 
-/* By the facts, or for nominal sizes. */
-static int64_t grid_blocks(const TilePlan *plan, bool nominal)
+int64_t tile_grid_blocks(const TilePlan *plan, bool nominal)
 {
     int64_t blocks = 1;
     for (int i = 0; i < plan->n_stored && blocks < MANY; i++) {
@@ -248,7 +247,7 @@ static bool choose(const TileEmitter *e, const Op *group, AxisSplit *split)
         *split = (AxisSplit){.item = i};
         if (axis->how == AXIS_LOOP && !row && find_folds(e, group, split)) {
             /* Scans are not shared out for sizes that may be more. */
-            split->shares = shares_of(e, split, grid_blocks(plan, !split->scans));
+            split->shares = shares_of(e, split, tile_grid_blocks(plan, !split->scans));
             if (split->shares > 1) {
                 return true;
             }
@@ -506,7 +505,7 @@ static bool scan_pays(const TileEmitter *e, const AxisSplit *split)
 {
     enum { PASSES = 2, PASSES_SHARED = 3 }; /* over as many bytes as are read, or written */
     const Machine *machine = e->func->target->machine;
-    double blocks = (double)grid_blocks(e->plan, false);
+    double blocks = (double)tile_grid_blocks(e->plan, false);
     double alone = PASSES / cost_busy(machine, blocks);
     return alone > PASSES_SHARED / cost_busy(machine, blocks * (double)split->shares);
 }

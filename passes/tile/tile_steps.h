@@ -153,6 +153,9 @@ int64_t tile_folded_products(const TilePlan *plan);
 const char *tile_two_sums_reason(bool folds);
 /* Products of one matrix after the other along the axis are summed. */
 bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
+/* Blocks of the grid, by the facts or for nominal sizes (tile_split_axis.c). */
+int64_t tile_grid_blocks(const TilePlan *plan, bool nominal);
+
 /* Can what the group's product contracts be shared out? It has no other axis that is walked. */
 bool tile_can_split_k(const TilePlan *plan);
 /* Tiles of the product, as far as the steps along m and n are chosen; others have a step of 1. */
