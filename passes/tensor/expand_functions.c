@@ -455,8 +455,9 @@ static Form form_of(const Approx *n, const RoundedSums *sums, const Op *op, bool
     if (op->kind != OP_NAMED || !n->func->target || n->func->target->family != FAMILY_NVPTX) {
         return FORM_EXACT;
     }
+    const Value *result = op->results[0];
     bool summed = sums_any && is_exponential(op) &&
-                  (an_only_summed(sums, op->results[0]) || an_only_meets_sums(sums, op->results[0]));
+                  (an_only_summed(sums, result) || an_only_meets_sums(sums, result));
     if (op_int(op, ATTR_NEAR, 0) || an_rounds_sums(sums, op) ||
         (summed && an_made_of_sums(sums, op))) {
         return FORM_NEAR;

@@ -86,6 +86,7 @@ typedef struct TilePlan {
     bool is_timed; /* a product whose tiles the model of waves chose: */
     bool single_wave; /* are they one wave that waits for what they have in common? */
     bool persistent;
+    bool by_ranges; /* what is folded are ranges that data gives rows (tile_segments.c) */
     bool is_rest; /* of a group whose long part has a launch of its own */
 } TilePlan;
 

@@ -574,6 +574,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
     if (plan->dot) {
         tile_choose_product(func, group, plan);
     } else if (!tile_choose_stencil(func, group, plan) &&
+               !tile_choose_segments(func, group, plan) &&
                !tile_choose_reuse(func, group, plan)) {
         choose_memory_bound(func, group, plan);
     }

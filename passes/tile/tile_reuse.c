@@ -5,7 +5,6 @@
  * tile has several elements along each axis that some array lacks, and a thread combines each
  * loaded element with several others in registers. Coalescing alone (tile_coalescing.c) would
  * choose tiles of a single row, for each of which the other array is read again. */
-#include "passes/analysis/axis_dependence.h"
 #include "passes/analysis/row_column_sweep.h"
 #include "passes/tile/tile_steps.h"
 
@@ -126,19 +125,8 @@ static bool find_terms(const Op *group, Reuse *reuse)
  * all rows of their tile. */
 static bool is_range(const Reuse *reuse, const Op *op)
 {
-    const char *pred = op->kind == OP_CMP ? op_word(op, ATTR_PRED) : "eq";
-    bool orders = !text_equal(pred, "eq") && !text_equal(pred, "ne") &&
-                  !dtype_is_float(op->operands[0]->type->dtype);
-    Memo *memo = orders ? memo_about(op->results[0]) : NULL;
-    bool by_place = false, by_data = false;
-    for (int i = 0; memo && i < 2; i++) {
-        const Value *value = op->operands[i];
-        bool places = an_is_of_places(memo, value);
-        by_place = by_place || (places && long_axes(reuse->plan, value) & reuse->folded);
-        by_data = by_data || !places;
-    }
-    memo_close(memo);
-    return by_place && by_data;
+    TileRange range;
+    return tile_find_range(reuse->plan, op, &range) && (range.places & reuse->folded);
 }
 
 /* Does each array lack an axis of the terms? The axes that some array lacks which has what is

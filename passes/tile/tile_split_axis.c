@@ -162,6 +162,9 @@ static int64_t derived_shares(const TileEmitter *e, const AxisSplit *split, int6
     int64_t wanted =
         (split->scans ? 2 : max_i64(1, e->plan->occupancy)) * target->machine->num_sms / blocks;
     int64_t steps = (poly_most(axis->dim) - 1) / max_i64(1, axis->step) + 1;
+    if (e->plan->by_ranges && wanted <= blocks) {
+        return 1; /* each row's range lies in few of the shares */
+    }
     int64_t most = max_i64(1, min_i64(wanted, steps)), power = power_of_two_at_most(most);
     /* So many that all run at once: three bits of the number, and tiles of it are mostly full. */
     return split->scans ? power : most / max_i64(1, power / 4) * max_i64(1, power / 4);

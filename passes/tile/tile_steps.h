@@ -181,6 +181,16 @@ bool tile_choose_parts(const Op *group, TilePlan *plan);
 void tile_choose_windows(const Func *func, const Op *group, TilePlan *plan);
 /* Stencils with weights: a run of places a thread. False: the group is none. */
 bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan);
+/* What a comparison says of ranges that data gives rows: items of the plan, as bits. */
+typedef struct TileRange {
+    uint64_t places, data; /* along which the index and the data differ */
+    bool by_data, ends;    /* the index is less than the data, not greater */
+} TileRange;
+
+/* Does the op compare an index with data (tile_segments.c)? */
+bool tile_find_range(const TilePlan *plan, const Op *op, TileRange *range);
+/* Folds over ranges that data gives each row (tile_segments.c). False: the group is none. */
+bool tile_choose_segments(Func *func, const Op *group, TilePlan *plan);
 /* Folds of what is made of arrays that lack axes of it: a tile has elements along each of these
  * (tile_reuse.c). False: the group is none. */
 bool tile_choose_reuse(Func *func, const Op *group, TilePlan *plan);
