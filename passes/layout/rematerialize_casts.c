@@ -12,9 +12,11 @@
  *                                              %c = sub %d, %b
  *
  * The row then occupies half of the registers, so twice as many blocks share a multiprocessor and
- * hide the time that barriers take; it costs one or two ops per element. tile relies on it where
- * all live values can be recomputed this way (analysis/narrow_rows.h): a softmax keeps its
- * exponentials live, but no wide value before them except what the first barrier needs.
+ * hide the time that barriers take; it costs one or two ops per element. In a cluster each
+ * reduction gets values of its own, the squares behind a sum, too: the assembler would hold the
+ * wide row for both. tile relies on it where all live values can be recomputed this way
+ * (analysis/narrow_rows.h): a softmax keeps its exponentials live, but no wide value before them
+ * except what the first barrier needs.
  *
  * Within a block the pass recomputes only where that is free: after a reduction that compares the
  * 16-bit elements in pairs, before anything is upcast, in launches of few warps that each own many
@@ -130,11 +132,10 @@ static void rewrite(Func *func, const Op *launch)
     Block *block = launch->regions[0];
     bool cluster = op_int(launch, ATTR_CLUSTER, 1) > 1;
     const Op *barrier = NULL;
-    if (cluster) {
-        /* Otherwise the operand of the later reduction would be recomputed between the two. */
-        combine_reductions(func, block);
-    }
     Remat remat = {.func = func, .rows = an_row_dims(block), .kept = clone_map_new(func)};
+    if (cluster) { /* what would be computed again between the two is computed once */
+        combine_reductions(func, block, &remat.rows);
+    }
     for (Op *op = block->first; op; op = op->next) {
         for (int i = 0; i < op->n_operands && barrier; i++) {
             Builder at = build_before(func, op);
@@ -142,7 +143,8 @@ static void rewrite(Func *func, const Op *launch)
                 op_set_operand(op, i, rematerialized(&remat, &at, op->operands[i], barrier));
             }
         }
-        if (op->kind == OP_CLUSTER_REDUCE || (!cluster && compares_pairs(func, op) &&
+        bool folds = cluster && (op->kind == OP_CLUSTER_REDUCE || op->kind == OP_REDUCE);
+        if (folds || (!cluster && compares_pairs(func, op) &&
                                               holds_many(func, launch, op->operands[0]->type))) {
             barrier = op;
             remat.now = clone_map_new(func);

@@ -74,12 +74,33 @@ static Op *lift(Op *op, Op *end)
     return end;
 }
 
+/* Is the value made of `of` element by element? */
+static bool is_made_of(const Value *value, const Value *of, int depth)
+{
+    const Op *op = value->def;
+    bool found = value == of;
+    for (int i = 0; op && depth > 0 && op_has(op, TRAIT_ELEMENTWISE) && !found &&
+                    i < op->n_operands; i++) {
+        found = is_made_of(op->operands[i], of, depth - 1);
+    }
+    return found;
+}
+
+/* Would both reductions hold wide elements that are computed again from narrow ones? */
+static bool stay_apart(const Op *first, const Op *op, const RowDims *rows)
+{
+    enum { DEPTH = 2 };
+    return rows && op->kind == OP_REDUCE &&
+           is_made_of(op->operands[0], first->operands[0], DEPTH) &&
+           an_is_rematerializable(rows, first->operands[0]);
+}
+
 typedef struct Reductions {
     Op **items;
     size_t n, cap;
 } Reductions;
 
-static void gather_in(Func *func, const Block *block, OpKind kind)
+static void gather_in(Func *func, const Block *block, OpKind kind, const RowDims *rows)
 {
     Reductions all = {0};
     for (Op *op = block->first; op; op = op->next) {
@@ -95,7 +116,7 @@ static void gather_in(Func *func, const Block *block, OpKind kind)
         size_t gathered = i + 1;
         for (size_t j = i + 1; j < all.n; j++) {
             Op *op = all.items[j];
-            if (is_ready(op, first)) {
+            if (!stay_apart(first, op, rows) && is_ready(op, first)) {
                 end = lift(op, end);
                 memmove(&all.items[gathered + 1], &all.items[gathered],
                         sizeof(Op *) * (j - gathered));
@@ -105,22 +126,22 @@ static void gather_in(Func *func, const Block *block, OpKind kind)
     }
     for (const Op *op = block->first; op; op = op->next) {
         for (int r = 0; r < op->n_regions; r++) {
-            gather_in(func, op->regions[r], kind);
+            gather_in(func, op->regions[r], kind, rows);
         }
     }
 }
 
-void combine_reductions(Func *func, const Block *block)
+void combine_reductions(Func *func, const Block *block, const RowDims *rows)
 {
-    gather_in(func, block, OP_REDUCE);
-    gather_in(func, block, OP_CLUSTER_REDUCE);
+    gather_in(func, block, OP_REDUCE, rows);
+    gather_in(func, block, OP_CLUSTER_REDUCE, rows);
 }
 
 void pass_combine_reductions(Func *func)
 {
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH && func->target->family != FAMILY_CPU) {
-            combine_reductions(func, op->regions[0]);
+            combine_reductions(func, op->regions[0], NULL);
         }
     }
 }

@@ -89,7 +89,7 @@ int64_t tile_choose_blocks(Func *func, const Op *group, const TilePlan *plan, in
     if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) {
         /* rematerialize_casts.c keeps two elements in one register. */
         held = (held + 1) / 2;
-        own = THREAD_OWN + (own - THREAD_OWN) / 2 + (rows_are_exact(plan) ? 0 : GUARD_OWN);
+        own += rows_are_exact(plan) ? 0 : GUARD_OWN;
     } else if (plan->cluster > 1 && !tile_is_row(&plan->items[plan->n - 1])) {
         own += COLUMN_OWN * tile_widest_access(group); /* a row's are among all threads' */
     }
