@@ -304,6 +304,7 @@ static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64
         wanted = min_i64(wanted, tile_shared_step(func, group, plan, axis));
         int64_t step = fitted(axis->dim, max_i64(1, wanted));
         step = tile_short_fold_step(func, group, plan, axis, step);
+        step = tile_step_for_cache(func, group, plan, axis, step, MAX_TIED * LOOPED_THREAD);
         tile_set_step(func, axis, AXIS_LOOP, step, "one step along a reduced axis");
         most = max_i64(most, beside * axis->step);
     }
