@@ -100,8 +100,8 @@ int64_t tile_rows_of_folds(const Func *func, const Op *group, const TilePlan *pl
  * and the rows, if they are contiguous, stay in L1. */
 int64_t tile_short_fold_step(const Func *func, const Op *group, TilePlan *plan,
                              const AxisPlan *axis, int64_t step);
-/* A longer step, of more threads, where L2 keeps the rows of so few blocks until a second walk along
- * the axis; at most `most` (tile_fold_rows.c). */
+/* A longer step, of more threads, where L2 keeps the rows of so few blocks until a second walk
+ * along the axis; at most `most` (tile_fold_rows.c). */
 int64_t tile_step_for_cache(Func *func, const Op *group, const TilePlan *plan,
                             const AxisPlan *axis, int64_t step, int64_t most);
 /* Loads along the axis that a reduction folds. */
