@@ -2,6 +2,7 @@
 /* The entry point of the interpreter, the scheduling of its agents, and the dispatch of ops. */
 #include "ir/interp/interp_internal.h"
 
+#include "ir/memo.h"
 #include "ir/op_axes.h"
 #include "ir/text/ir_text.h"
 
@@ -337,9 +338,8 @@ static bool begins_samples(OpKind kind)
 
 /* Are sums taken of the value, or of what is made of it: as masked elements, or times a factor that
  * leaves the sum? */
-static bool is_summed(const Value *value, int depth)
+static bool find_sum(Memo *seen, const Value *value)
 {
-    enum { MOST = 8 };
     bool found = false;
     for (const ValueUse *use = value->uses; use && !found; use = use->next) {
         const Op *op = use->op;
@@ -347,8 +347,16 @@ static bool is_summed(const Value *value, int depth)
                       op->kind == OP_MUL || op->kind == OP_DIV || op->kind == OP_FMA ||
                       op->kind == OP_NEG || op_moves_axes(op);
         found = (op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum")) ||
-                (passes && depth < MOST && is_summed(op->results[0], depth + 1));
+                (passes && memo_visit(seen, op->results[0]) && find_sum(seen, op->results[0]));
     }
+    return found;
+}
+
+static bool is_summed(Func *func, const Value *value)
+{
+    Memo *seen = memo_open(func);
+    bool found = find_sum(seen, value);
+    memo_close(seen);
     return found;
 }
 
@@ -371,7 +379,7 @@ static void collect_uses(InterpRun *run, const Block *block)
         run->sums_exponentials =
             run->sums_exponentials ||
             (op->kind == OP_NAMED && text_equal(op_word(op, ATTR_FN), "exp") &&
-             is_summed(op->results[0], 0));
+             is_summed(run->func, op->results[0]));
         for (int i = 0; begins_samples(op->kind) && i < op->n_results; i++) {
             run->source[op->results[i]->id] = run->sources++;
         }

@@ -143,24 +143,32 @@ bool an_rounds_sums(const RoundedSums *sums, const Op *op)
 }
 
 /* Is each use of the value a sum or a rounding? `any`: one is a sum. */
-static bool sums_or_rounds(const RoundedSums *n, const Value *value, bool *any)
+static bool sums_or_rounds(const RoundedSums *n, Memo *seen, const Value *value, bool *any)
 {
     bool good = true;
+    int64_t known;
     const Block *body = n->func->body;
+    if (memo_known(seen, value, 0, &known)) {
+        return known != 0;
+    }
     for (const ValueUse *use = use_first(value, body); use && good; use = use_next(use, body)) {
         const Op *op = use->op;
         bool adds = op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum");
         bool passes = op_moves_axes(op) || (op->kind == OP_SELECT && op->operands[0] != value);
         *any = *any || adds;
-        good = adds || (passes && sums_or_rounds(n, op->results[0], any)) || is_rounded(n, op);
+        good = adds || (passes && sums_or_rounds(n, seen, op->results[0], any)) ||
+               is_rounded(n, op);
     }
-    return good;
+    return memo_keep(seen, value, 0, good) != 0;
 }
 
 bool an_only_summed(const RoundedSums *sums, const Value *value)
 {
     bool any = false;
-    return is_f32(value) && sums_or_rounds(sums, value, &any) && any;
+    Memo *seen = memo_open((Func *)sums->func);
+    bool good = is_f32(value) && sums_or_rounds(sums, seen, value, &any) && any;
+    memo_close(seen);
+    return good;
 }
 
 /* Is all that is made of the value made of sums, too, before it is rounded? */

@@ -10,7 +10,7 @@ enum {
     UNIT_REGISTERS = 65536, /* of a multiprocessor */
     THREAD_OWN = 16,        /* registers of a thread in addition to those of one tile */
     WEIGHT_OWN = 24,        /* and these, where weights are loaded along a row */
-    GUARD_OWN = 8,          /* and these, where a row may end before its tiles */
+    GUARD_OWN = 12,         /* and these, where a row may end before its tiles */
     COLUMN_OWN = 3,         /* and these of each column: result, reciprocal, a value made of it */
     FUNCTION_OWN = 40,      /* where elements take long functions: constants and temporaries */
     WALK_REGISTERS = 128,   /* of a thread that walks rows and holds the results of columns */
@@ -49,11 +49,13 @@ int64_t tile_most_held(const Op *group, const TilePlan *plan)
     return min_i64(power_of_two_at_most(most), tile_most_of_ops(group));
 }
 
+/* Do rows fill the elements that threads have for their tiles? */
 static bool rows_are_exact(const TilePlan *plan)
 {
     for (int i = 0; i < plan->n; i++) {
-        Dim dim = plan->items[i].dim;
-        if (tile_is_row(&plan->items[i]) && poly_divisor(dim) < poly_most(dim)) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t held = power_of_two_at_least(max_i64(1, axis->step));
+        if (tile_is_row(axis) && poly_divisor(axis->dim) % held != 0) {
             return false;
         }
     }
@@ -89,7 +91,7 @@ int64_t tile_choose_blocks(Func *func, const Op *group, const TilePlan *plan, in
     if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) {
         /* rematerialize_casts.c keeps two elements in one register. */
         held = (held + 1) / 2;
-        own += rows_are_exact(plan) ? 0 : GUARD_OWN;
+        own = THREAD_OWN + (own - THREAD_OWN) / 2 + (rows_are_exact(plan) ? 0 : GUARD_OWN);
     } else if (plan->cluster > 1 && !tile_is_row(&plan->items[plan->n - 1])) {
         own += COLUMN_OWN * tile_widest_access(group); /* a row's are among all threads' */
     }
