@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax of 16-bit rows, long enough for clusters: elements lie near their row's greatest, or
-far from it, or are no numbers: the shorter way of exponentials must be taken for the first alone.
+far from it, or are no numbers. The exponentials are hardware's.
 
     approx16.py --tessera PROGRAM --device DEVICE
 """
