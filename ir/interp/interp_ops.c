@@ -279,6 +279,17 @@ static void spread_bound(InterpRun *run, const Op *op, const Array *from, Array 
     }
 }
 
+/* An exponential of which sums are taken may differ by 2^-20 of itself, and be 0 below 2^-126. */
+static void spread_summed(InterpRun *run, const Op *op, Array *result)
+{
+    array_want_samples(run, result);
+    for (int64_t i = 0; i < result->n; i++) {
+        double value = array_scalar(result, i).f;
+        double bound = value < 0x1p-126 ? value : value * 0x1p-20;
+        array_spread(run, result, run->source[op->results[0]->id], i, isfinite(value) ? bound : 0);
+    }
+}
+
 /* The function's body, of all elements at once. */
 static void interp_named(InterpRun *run, const Op *op)
 {
@@ -301,8 +312,7 @@ static void interp_named(InterpRun *run, const Op *op)
         spread_bound(run, op, from, result);
     } else if (run->sums_exponentials && run->options->bounds &&
                text_equal(op_word(op, ATTR_FN), "exp")) {
-        array_want_samples(run, result);
-        array_spread_share(run, result, run->source[op->results[0]->id], 0x1p-20, 0x1p-126);
+        spread_summed(run, op, result);
     }
     run_result(run, op, 0, result);
 }

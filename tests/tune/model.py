@@ -32,9 +32,7 @@ FITTED = {
     "transpose_2048": ("transpose", CPU, [*F32, "M=2048,N=2048"], 0.60, 1.30),
     "softmax_h200": ("softmax", H200, SOFTMAX, 0.65, 1.05),
     "attention_h200": ("attention", H200, ATTENTION, 0.85, 1.15),
-    # Every second of 200 that a sweep of 60 s measured; nothing was fitted to the last two, the
-    # registers of rows were chosen by both softmaxes.
-    "softmax_swept": ("softmax", H200, SOFTMAX, 0.55, 1.05),
+    # Every second of 200 that a sweep of 60 s measured; nothing was fitted to these.
     "attention_swept": ("attention", H200, ATTENTION, 0.75, 1.10),
     "conv2d_swept": ("conv2d", H200, ["--set", "T=bf16", "--size",
                                       "B=32,H=56,W=56,C=256,O=256,R=3,S=3"], 0.80, 1.10),
