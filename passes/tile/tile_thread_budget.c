@@ -252,8 +252,10 @@ static int count_axes(Type type)
 /* One element that is gathered for each row, as the logit of a label, is no element of the row. */
 static bool is_of_row(const Op *op, const Op *reduce)
 {
-    return !reduce ||
-           count_axes(op_moved_value(op)->type) >= count_axes(reduce->operands[0]->type);
+    Type moved = op_moved_value(op)->type;
+    Dim row = reduce ? reduce->operands[0]->type->dims[op_int(reduce, ATTR_AXIS, 0)] : NULL;
+    return !row || count_along(moved, row) > 0 ||
+           count_axes(moved) >= count_axes(reduce->operands[0]->type);
 }
 
 static void note_most(Op *op, void *user)
