@@ -133,7 +133,7 @@ static void rewrite(Func *func, const Op *launch)
     bool cluster = op_int(launch, ATTR_CLUSTER, 1) > 1;
     const Op *barrier = NULL;
     Remat remat = {.func = func, .rows = an_row_dims(block), .kept = clone_map_new(func)};
-    if (cluster) { /* what would be computed again between the two is computed once */
+    if (cluster) { /* before values are computed again: adjacent reductions share them */
         combine_reductions(func, block, &remat.rows);
     }
     for (Op *op = block->first; op; op = op->next) {

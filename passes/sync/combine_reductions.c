@@ -86,8 +86,9 @@ static bool is_made_of(const Value *value, const Value *of, int depth)
     return found;
 }
 
-/* Would both reductions hold wide elements that are computed again from narrow ones? */
-static bool stay_apart(const Op *first, const Op *op, const RowDims *rows)
+/* Does the second reduction take elements that are made of the first one's, and that each of them
+ * can compute from the 16-bit row? Adjacent ones would keep these in registers instead. */
+static bool must_be_separate(const Op *first, const Op *op, const RowDims *rows)
 {
     enum { DEPTH = 2 };
     return rows && op->kind == OP_REDUCE &&
@@ -116,7 +117,7 @@ static void gather_in(Func *func, const Block *block, OpKind kind, const RowDims
         size_t gathered = i + 1;
         for (size_t j = i + 1; j < all.n; j++) {
             Op *op = all.items[j];
-            if (!stay_apart(first, op, rows) && is_ready(op, first)) {
+            if (!must_be_separate(first, op, rows) && is_ready(op, first)) {
                 end = lift(op, end);
                 memmove(&all.items[gathered + 1], &all.items[gathered],
                         sizeof(Op *) * (j - gathered));

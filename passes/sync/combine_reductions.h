@@ -5,8 +5,8 @@
 #include "passes/analysis/narrow_rows.h"
 
 /* Puts reductions that need nothing of one another together, within blocks and across clusters.
- * `rows`: those of which one reduces what is made of the other's operand stay apart, if that is
- * computed again from 16-bit elements; NULL: none do. */
+ * `rows`: a reduction stays where it is if it takes what is made of another one's operand, and that
+ * can be computed again from 16-bit elements of these rows; NULL: each may move. */
 void combine_reductions(Func *func, const Block *block, const RowDims *rows);
 
 #endif

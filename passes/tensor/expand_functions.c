@@ -16,14 +16,14 @@
  * a polynomial is taken; but not of a tanh of which only exponentials are taken, as of scores with
  * a soft cap: f tanh(u) is then 2 f r - f. Their errors are those of one or two hardware
  * instructions, a hundredth of half a unit in the last place of bf16 (ir/named_functions.def has
- * the bounds). An exponential of which sums are taken, and that is otherwise rounded to 16 bits, is
- * hardware's, too, with the bits of f32 where its argument has them: a loop over a row takes it
- * many times for one result. All other uses get the library's value: those whose result is wider
- * than 16 bits (such a launch is bound by memory, which hides the longer form), and those from
- * which the argument is subtracted, as in x - tanh(x). Only NVIDIA targets have both instructions.
- * The new ops are simplified with their surroundings: the exponential of what is never positive
- * needs no upper limit. Requires the tensor level; establishes that no op is named. Changes bits
- * within the bound that the interpreter computes. */
+ * the bounds). An exponential of which sums are taken, or that such a sum scales, and that is
+ * otherwise rounded to 16 bits, is hardware's, too: a loop over a row takes it many times for one
+ * result. If its argument is exact, a factor corrects it to within 2^-20. All other uses get the
+ * library's value: those whose result is wider than 16 bits (such a launch is bound by memory,
+ * which hides the longer form), and those from which the argument is subtracted, as in x - tanh(x).
+ * Only NVIDIA targets have both instructions. The new ops are simplified with their surroundings:
+ * the exponential of what is never positive needs no upper limit. Requires the tensor level;
+ * establishes that no op is named. Changes bits within the bound that the interpreter computes. */
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/op_axes.h"
@@ -439,8 +439,8 @@ static Value *exact_value(Approx *n, Builder *b, const char *name, Value *x)
 /* How a function is computed. */
 typedef enum Form {
     FORM_EXACT,
-    FORM_SUMMED, /* an exponential of what is exact, with an error as sums of f32 have it */
-    FORM_NEAR,
+    FORM_SUMMED, /* by hardware, corrected to 2^-20: an exponential of an exact argument */
+    FORM_NEAR,   /* by hardware, within the bound of ir/named_functions.def */
 } Form;
 
 static bool is_exponential(const Op *op)

@@ -14,6 +14,7 @@
  *                             tile_whole_axes.c, tile_pad_axes.c and tile_source_entries.c
  *   tile_attention.c          dot chains
  *   tile_stencil.c            windows and stencils
+ *   tile_segments.c           ranges that data gives rows
  *   tile_steps.c              functions that all choices share
  *   tile_emit.c               emits a group over ranges; its parts are listed in tile_emit.h
  *   tile_split_axis.c         long axes that few blocks would process
