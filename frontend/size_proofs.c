@@ -304,19 +304,28 @@ static Dim known_quotient(Func *func, Dim of, int64_t by)
     return NULL;
 }
 
+/* a // by = whole + rest // by, where `rest` has no term that `by` divides; what is added to a
+ * multiple of `by` and is less than it is left out. */
+static bool split_quotient(Func *func, Dim a, int64_t by, Dim *whole, Dim *rest)
+{
+    if (!a || !divide_terms(func, a, by, whole, rest)) {
+        return false;
+    }
+    Dim varying = without_constant(func, *rest);
+    if (poly_is_number(varying, 0) || poly_divisor(varying) % by == 0) {
+        *rest = varying;
+    }
+    return true;
+}
+
 Dim dim_quotient(Func *func, Dim a, int64_t by)
 {
     Dim whole, rest;
-    int64_t value;
-    if (!divide_terms(func, a, by, &whole, &rest)) {
+    if (!split_quotient(func, a, by, &whole, &rest)) {
         return NULL;
     }
-    if (poly_is_const(rest, &value)) {
-        return whole; /* 0 <= value < by */
-    }
-    Dim varying = without_constant(func, rest);
-    if (poly_divisor(varying) % by == 0) {
-        rest = varying; /* what is added to a multiple is less than `by` */
+    if (poly_is_number(rest, 0)) {
+        return whole;
     }
     Dim known = known_quotient(func, rest, by);
     if (!known && dim_is_natural(func, rest)) {
@@ -327,6 +336,11 @@ Dim dim_quotient(Func *func, Dim a, int64_t by)
 
 Dim dim_defined_quotient(Func *func, const char *name, Dim a, int64_t by)
 {
+    Dim whole, rest;
+    if (split_quotient(func, a, by, &whole, &rest) && poly_is_number(rest, 0)) {
+        dim_assume_natural(func, whole);
+        return whole;
+    }
     Dim known = known_quotient(func, a, by);
     return known ? known : poly_var(func, func_quotient(func, name, a, by));
 }
