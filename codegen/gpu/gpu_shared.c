@@ -195,16 +195,18 @@ static SharedCoord row_coord(GpuEmitter *em, const Op *op, Type type, int r)
     int64_t stride = 1;
     for (int axis = type->rank - 2; axis >= 0; axis--) {
         uint32_t bits = layout_thread_bits(type->layout, axis);
+        int64_t extent = gpu_extent(em, type, axis);
         if (bits) {
             LLVMValueRef part = scaled(em, gpu_thread_coord(em, type->layout, axis), stride);
             row.part = row.part ? LLVMBuildNUWAdd(em->builder, row.part, part, "") : part;
         }
-        if (stride & (stride - 1) && op_int(op_access(op, 0).memory->def, ATTR_SWIZZLE, 0)) {
+        bool swizzled = op_int(op_access(op, 0).memory->def, ATTR_SWIZZLE, 0);
+        if (extent > 1 && stride & (stride - 1) && swizzled) {
             gpu_bug(em, op, "swizzled rows of several axes whose extents are no powers of two");
         }
         row.bits |= bits * (uint32_t)stride;
         row.constant += gpu_register_coord(type->layout, axis, r) * stride;
-        stride *= gpu_extent(em, type, axis);
+        stride *= extent;
     }
     return row;
 }
