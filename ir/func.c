@@ -293,8 +293,9 @@ Value *func_split_alias(Func *func, const Value *of, Type type)
     do {
         name = arena_printf(func->arena, "split%zu", n++);
     } while (has_param(func, name));
-    Value *alias = func_param(func, name, type, func->params.items[of->index].io);
-    func->params.items[alias->index].alias = of;
+    const Value *base = func_memory_of(func, of);
+    Value *alias = func_param(func, name, type, func->params.items[base->index].io);
+    func->params.items[alias->index].alias = base;
     return alias;
 }
 

@@ -5,6 +5,7 @@
 #include "passes/analysis/epilogue_folds.h"
 
 #include "ir/layout/matrix_instr.h"
+#include "ir/nominal_sizes.h"
 #include "ir/schedule.h"
 #include "ir/target/target.h"
 #include "support/int_math.h"
@@ -17,6 +18,7 @@ enum {
     MOST_KNOWN = 1 << 30, /* elements of an axis */
     MAX_OPS = 110,        /* on an element where a thread has 64, */
     MAX_WIDE_OPS = 44,    /* and where it has 128: */
+    MANY_WAVES = 4,       /* tiles of a multiprocessor, of which the last one costs little */
     DIVIDE_OPS = 20,      /* instructions of a division or a square root */
 };
 
@@ -38,14 +40,25 @@ static int64_t given_tile(Func *func, Type type, int axis)
     return given ? given->number : 0;
 }
 
+/* Are there several tiles of the greatest size for each multiprocessor? */
+static bool are_many_wide(const Func *func, Type type)
+{
+    double tiles = 1.0 / (MOST * MOST_WIDE);
+    for (int i = 0; i < type->rank; i++) {
+        tiles *= (double)poly_nominal(type->dims[i]);
+    }
+    return func->target && tiles >= MANY_WAVES * func->target->machine->num_sms;
+}
+
 int64_t an_parts_of_axis(Func *func, const Op *dot, int axis, int instructions)
 {
     Type type = dot->results[0]->type;
     bool known = axis >= type->rank - 2 && poly_most(type->dims[axis]) < MOST_KNOWN;
     int64_t given = known ? given_tile(func, type, axis) : 0;
     int64_t words = max_i64(1, dtype_bytes(type->dtype) / 4);
-    bool few = known && axis == type->rank - 1 && poly_most(type->dims[type->rank - 2]) <= ALIGNED;
-    bool wide = few && may_be_wide(func, dot, axis) && instructions <= MAX_WIDE_OPS;
+    bool fills = known && axis == type->rank - 1 &&
+                 (poly_most(type->dims[type->rank - 2]) <= ALIGNED || are_many_wide(func, type));
+    bool wide = fills && may_be_wide(func, dot, axis) && instructions <= MAX_WIDE_OPS;
     if (!known) {
         return 0;
     }

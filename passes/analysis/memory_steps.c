@@ -6,6 +6,7 @@
 #include "passes/analysis/computations.h"
 
 #include "ir/memo.h"
+#include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 #include "passes/analysis/axis_dependence.h"
 #include "support/int_math.h"
@@ -135,11 +136,25 @@ bool an_has_neighbours(const Op *op, int64_t within)
     return near == BITS;
 }
 
-/* The axis of the memory along which the statement reads neighbours for neighbours that it writes;
- * -1: it reads nothing there, or has no such axis. */
+/* The axis of the memory along which the statement reads neighbours for neighbours that it writes,
+ * or of its result where it writes none; -1: it reads nothing there, or has no such axis. */
+enum { FEW = 16 }; /* neighbours, that a warp does not take */
+
 static int read_along(const Compute *statement, const Value *memory)
 {
+    const Value *result = statement->result.value;
+    int rank = result && result->type->kind == TYPE_ARRAY ? result->type->rank : 0;
     const Axis *last = NULL;
+    while (rank > 0 && !last) { /* of several elements */
+        last = map_as_axis(statement->result.at[--rank]);
+    }
+    for (size_t i = 0; i < statement->axes.n; i++) { /* few results of long rows: along these */
+        const ComputeAxis *own = &statement->axes.items[i];
+        bool known = last && last->extent && own->axis->extent;
+        bool is_longer = known && poly_nominal(last->extent) < FEW &&
+                         poly_nominal(own->axis->extent) > poly_nominal(last->extent);
+        last = own->role == ROLE_REDUCED && is_longer ? own->axis : last;
+    }
     for (size_t i = 0; i < statement->uses.n; i++) {
         const Use *use = &statement->uses.items[i];
         bool writes = use->mode == USE_WRITE && use->rank > 0;
@@ -156,12 +171,27 @@ static int read_along(const Compute *statement, const Value *memory)
     return -1;
 }
 
+static double elements_written(const Compute *statement)
+{
+    double n = 1;
+    for (size_t i = 0; i < statement->axes.n; i++) {
+        const ComputeAxis *own = &statement->axes.items[i];
+        bool kept = own->role == ROLE_KEPT && own->axis->extent;
+        n *= kept ? (double)poly_nominal(own->axis->extent) : 1;
+    }
+    return n;
+}
+
 int an_read_along(Func *func, const Value *memory)
 {
     Computations all = an_computations(func, func->body);
     int along = -1;
-    for (size_t i = 0; i < all.all.n && along < 0; i++) {
-        along = read_along(all.all.items[i], memory);
+    double most = 0;
+    for (size_t i = 0; i < all.all.n; i++) {
+        int own = read_along(all.all.items[i], memory);
+        double n = own >= 0 ? elements_written(all.all.items[i]) : 0;
+        along = n > most ? own : along;
+        most = n > most ? n : most;
     }
     return along;
 }

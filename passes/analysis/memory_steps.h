@@ -14,8 +14,8 @@ int64_t an_memory_step(const Op *gather_or_scatter, int axis, int64_t at);
 
 /* True if eight elements of the tile lie within about this many of memory. */
 bool an_has_neighbours(const Op *gather_or_scatter, int64_t within);
-/* The axis of the memory along which the first statement that reads it writes neighbours for
- * neighbours; -1: none does, or along no axis. */
+/* The axis of the memory along which a statement that reads it writes neighbours for neighbours,
+ * of several the one that writes most elements; -1: none does, or along no axis. */
 int an_read_along(Func *func, const Value *memory);
 
 #endif

@@ -185,24 +185,28 @@ int fuse_below_reduction(const ReducedAxes *axes, const Op *op, Value *const *in
     if (along < 0) {
         return -1;
     }
-    int from = *shape == axes->shapes[LEFT] ? LEFT : FULL;
-    int to = axes->ends[along] ? FULL : from;
+    unsigned from = 0, last = (1u << axes->n_ended) - 1;
+    while (from < last && *shape != axes->levels[from].shape) {
+        from++;
+    }
+    unsigned to = from | axes->bit[along];
+    const ReducedLevel *above = &axes->levels[from], *below = &axes->levels[to];
     for (int i = 0; i < op->operands[0]->type->rank; i++) {
         inner[i] = indices[i];
         for (int k = 0; k < axes->rank; k++) {
-            inner[i] = indices[i] && indices[i] == axes->coords[from][k] ? axes->coords[to][k]
-                                                                         : inner[i];
+            bool same = indices[i] && indices[i] == above->coords[k];
+            inner[i] = same ? below->coords[k] : inner[i];
         }
-        bool known = !inner[i] || type_is_scalar(inner[i]->type) || from == to ||
-                     inner[i] != indices[i];
+        bool known =
+            !inner[i] || type_is_scalar(inner[i]->type) || from == to || inner[i] != indices[i];
         if (i == op_int(op, ATTR_AXIS, 0)) {
-            inner[i] = axes->coords[to][along];
+            inner[i] = below->coords[along];
         } else if (!known) {
             return -1;
         }
     }
-    *shape = axes->shapes[to];
-    return fuse_own_axis(axes->coords[to][along], *shape);
+    *shape = below->shape;
+    return fuse_own_axis(below->coords[along], *shape);
 }
 
 /* The reduction of the operand along the axis of the shape on which its own axis lies. */
@@ -283,8 +287,7 @@ static Value *made_at(ValueAt *p, Value *value, Value *const *indices)
 
 ValueAt fuse_value_at_begin(Builder at, Type shape, bool strays)
 {
-    return (ValueAt){
-        .at = at, .shape = shape, .strays = strays, .known = clone_map_new(at.func)};
+    return (ValueAt){.at = at, .shape = shape, .strays = strays, .known = clone_map_new(at.func)};
 }
 
 Value *fuse_value_at(ValueAt *p, Value *value, Value *const *indices)

@@ -8,17 +8,32 @@
 #include "ir/memo.h"
 
 /* Where reductions of what a gather reads have their axes: `axes` knows, by a value and an axis of
- * the gather, the value's axis. Two shapes have the coordinates of the gather's result for each of
- * their elements: [FULL] has all axes, and [LEFT] one element along those that nothing is left of
- * behind the reductions. */
-enum { LEFT, FULL };
+ * the gather, the value's axis. Of an axis that ends nothing is left behind its reduction. A chain
+ * of reductions along such axes passes through shapes that have some of them still: `levels` has
+ * one for each set of them, by the set's bits (axis `i` of the gather is bit[i]), with the
+ * coordinates of the gather's result for each element of the shape. */
+enum { MAX_ENDED_AXES = 4 };
+typedef struct ReducedLevel {
+    Type shape;              /* one element along the ended axes that are not in the set */
+    Value *coords[MAX_RANK]; /* by axis of the gather; NULL: it has one element */
+} ReducedLevel;
 typedef struct ReducedAxes {
     const Memo *axes;
-    int rank;
-    Type shapes[2];
-    Value *coords[2][MAX_RANK]; /* by axis of the gather; NULL: it has one element */
-    bool ends[MAX_RANK];        /* is nothing left of the axis? */
+    int rank, n_ended;
+    unsigned bit[MAX_RANK]; /* 0: something is left of the axis */
+    ReducedLevel levels[1 << MAX_ENDED_AXES];
 } ReducedAxes;
+
+/* The shape that is left behind all reductions, and the one before them. */
+static inline const ReducedLevel *reduced_left(const ReducedAxes *axes)
+{
+    return &axes->levels[0];
+}
+
+static inline const ReducedLevel *reduced_full(const ReducedAxes *axes)
+{
+    return &axes->levels[(1u << axes->n_ended) - 1];
+}
 
 typedef struct ValueAt {
     Builder at;
@@ -27,7 +42,7 @@ typedef struct ValueAt {
     const Op *home; /* a gather that reads at these indices the elements of `found`, which is of
                      * the shape; NULL: there is none */
     Value *found;
-    CloneMap known; /* what has been computed at these indices */
+    CloneMap known;               /* what has been computed at these indices */
     const ReducedAxes *reduced;   /* NULL: nothing that is reduced is asked for elsewhere */
     struct IndexedValues *others; /* what has been computed at other indices */
 } ValueAt;

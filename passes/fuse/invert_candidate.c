@@ -44,8 +44,8 @@ static bool follow_uses(InvertCandidate *c, const Value *value, const int *axes,
     for (const ValueUse *use = use_first(value, block); use; use = use_next(use, block)) {
         Op *op = use->op;
         int at = (int)(use - op->uses);
-        bool stores = fuse_stores_own_elements(c->func, op) && at == access_next(op, 0) &&
-                      (!c->store || c->store == op);
+        bool own = op == c->cut || fuse_stores_own_elements(c->func, op);
+        bool stores = own && at == access_next(op, 0) && (!c->store || c->store == op);
         bool reduces = op->kind == OP_REDUCE && op->n_operands == 1;
         bool goes_on = op_moves_axes(op) || (op_has(op, TRAIT_ELEMENTWISE) && op->n_results == 1);
         if (op->parent != c->block || !(stores || reduces || goes_on)) {
@@ -136,7 +136,7 @@ static bool may_compute(Check *check, Type shape, const Value *value, Value *con
     const Op *op = value->def;
     int64_t known;
     if (op == c->gather || type_is_scalar(value->type)) {
-        return op != c->gather || shape == c->reduced.shapes[FULL];
+        return op != c->gather || shape == reduced_full(&c->reduced)->shape;
     }
     int id = indices_id(check, shape, value->type->rank, indices);
     if (memo_known(check->seen, value, id, &known)) {
@@ -171,7 +171,7 @@ static bool may_compute(Check *check, Type shape, const Value *value, Value *con
 bool invert_may_compute(const InvertCandidate *c, Value *const *indices)
 {
     Check check = {c, memo_open(c->func), NULL};
-    Type left = c->reduced.shapes[LEFT];
+    Type left = reduced_left(&c->reduced)->shape;
     bool may = may_compute(&check, left, op_moved_value(c->store), indices) &&
                (!c->mask || may_compute(&check, left, c->mask, indices));
     memo_close(check.seen);

@@ -14,6 +14,9 @@
  * such as the channels of a convolution. If the gather reads outside of the array, a second scatter
  * writes the results for the value that is read there.
  *
+ * Phases of a transposed convolution that a norm or a pooling reads are scattered to scratch memory
+ * in the order of the result. Each reduction would otherwise gather them from several arrays.
+ *
  * The pass does so for results of products, before their axes are collapsed; fuse calls the same
  * function for all other costly arrays and for pieces of a tensor, after the axes of the products
  * are final. Requires the tensor level. Changes no bits. */
@@ -24,6 +27,7 @@
 
 #include "ir/memo.h"
 #include "ir/op_axes.h"
+#include "ir/target/target.h"
 #include "passes/analysis/index_bounds.h"
 #include "passes/analysis/inverse_map.h"
 
@@ -154,8 +158,9 @@ static bool build_indices(const InvertCandidate *c, Builder *b, const Value *arr
         indices[i] = poly_is_number(tensor->dims[i], 1) ? build_i64(b, 0) : NULL;
     }
     for (int i = 0; i < result->rank; i++) {
-        if (!poly_is_number(result->dims[i], 1) && c->axes[i] >= 0 && !c->reduced.ends[i]) {
-            indices[c->axes[i]] = own ? build_places(b, i, result) : c->reduced.coords[LEFT][i];
+        if (!poly_is_number(result->dims[i], 1) && c->axes[i] >= 0 && !c->reduced.bit[i]) {
+            Value *place = reduced_left(&c->reduced)->coords[i];
+            indices[c->axes[i]] = own ? build_places(b, i, result) : place;
         }
     }
     bool good = true;
@@ -279,41 +284,50 @@ static bool holds_for_all(const InvertCandidate *c, const Value *mask, bool hold
     return found;
 }
 
-/* The coordinates of the gather's result for each element of the array, and for each that is left
- * behind the reductions. False if the gather's elements are reduced along an axis that is not one
- * of the array's as a whole. */
+/* The coordinates of the gather's result for each element of the array, and for each element of the
+ * shapes that reductions of it leave. False if the gather's elements are reduced along an axis that
+ * is not one of the array's as a whole, or along too many of which nothing is left. */
 static bool build_coords(InvertCandidate *c, Builder *b, Type full)
 {
     ReducedAxes *reduced = &c->reduced;
     Type result = c->gather->results[0]->type, tensor = c->store->operands[0]->type;
-    int along[MAX_RANK] = {0}; /* coordinates that an axis of the array takes part in */
-    Dim left[MAX_RANK];
-    memcpy(left, full->dims, (size_t)full->rank * sizeof *left);
+    int along[MAX_RANK] = {0};         /* coordinates that an axis of the array takes part in */
+    unsigned ended_by[MAX_RANK] = {0}; /* the bits of the ended axes that it takes part in */
     *reduced = (ReducedAxes){.axes = c->axis_of, .rank = result->rank};
     for (int i = 0; i < result->rank; i++) {
         const InverseCoord *coord = &c->inverse.coords[i];
         int axis = c->axes[i];
-        reduced->ends[i] = c->reduces[i] && (axis < 0 || poly_is_number(tensor->dims[axis], 1));
+        if (c->reduces[i] && (axis < 0 || poly_is_number(tensor->dims[axis], 1))) {
+            if (reduced->n_ended == MAX_ENDED_AXES) {
+                return false;
+            }
+            reduced->bit[i] = 1u << reduced->n_ended++;
+        }
         for (int k = 0; k < coord->n; k++) {
-            int own = coord->terms[k].axis;
-            along[own]++;
-            left[own] = reduced->ends[i] ? poly_const(c->func, 1) : left[own];
+            along[coord->terms[k].axis]++;
+            ended_by[coord->terms[k].axis] |= reduced->bit[i];
         }
     }
-    reduced->shapes[FULL] = full;
-    reduced->shapes[LEFT] = type_with_dims(c->func, full, full->rank, left);
+    for (unsigned set = 0; set < 1u << reduced->n_ended; set++) {
+        ReducedLevel *level = &reduced->levels[set];
+        Dim dims[MAX_RANK];
+        for (int i = 0; i < full->rank; i++) {
+            dims[i] = ended_by[i] & ~set ? poly_const(c->func, 1) : full->dims[i];
+        }
+        level->shape = type_with_dims(c->func, full, full->rank, dims);
+        for (int i = 0; i < result->rank; i++) {
+            const InverseCoord *coord = &c->inverse.coords[i];
+            bool has = coord->n && !(reduced->bit[i] & ~set);
+            level->coords[i] = has ? build_coord(b, coord, level->shape) : NULL;
+        }
+    }
     bool good = true;
     for (int i = 0; i < result->rank; i++) {
-        const InverseCoord *coord = &c->inverse.coords[i];
-        for (int k = LEFT; k <= FULL; k++) {
-            bool has = coord->n && (k == FULL || !reduced->ends[i]);
-            reduced->coords[k][i] = has ? build_coord(b, coord, reduced->shapes[k]) : NULL;
-        }
-        Value *own = reduced->coords[FULL][i];
+        Value *own = reduced_full(reduced)->coords[i];
         int axis = c->reduces[i] && own ? fuse_own_axis(own, full) : -1;
         bool whole = axis >= 0 && along[axis] == 1 && full->dims[axis] == result->dims[i];
         bool stays = c->axes[i] >= 0 && tensor->dims[c->axes[i]] == result->dims[i];
-        good = good && (!c->reduces[i] || (whole && (stays || reduced->ends[i])));
+        good = good && (!c->reduces[i] || (whole && (stays || reduced->bit[i])));
     }
     return good;
 }
@@ -327,14 +341,14 @@ static bool is_covered(const InvertCandidate *c)
     return covered;
 }
 
-static void invert_one(InvertCandidate *c)
+static bool invert_one(InvertCandidate *c)
 {
     Func *func = c->func;
     Op *gather = c->gather;
     Value *indices[MAX_RANK];
     if (!invert_find_store(c) || !an_inverse_map(func, gather, &c->inverse) ||
         !(op_attr(c->store, ATTR_PIECE) || fuse_is_costly_gather(func, gather))) {
-        return;
+        return false;
     }
     Builder b = build_before(func, c->store);
     b.span = c->store->span;
@@ -344,7 +358,7 @@ static void invert_one(InvertCandidate *c)
     c->mask = c->mask && holds_for_all(c, c->mask, true) ? NULL : c->mask;
     Value *array = in_stored_order(c, &b);
     bool may = build_coords(c, &b, array->type);
-    Type left = c->reduced.shapes[LEFT];
+    Type left = reduced_left(&c->reduced)->shape;
     may = may && (covered || left == array->type) && build_indices(c, &b, array, indices);
     may = may && invert_may_compute(c, indices);
     ValueAt p = fuse_value_at_begin(b, left, !covered);
@@ -359,17 +373,22 @@ static void invert_one(InvertCandidate *c)
         }
         op_remove(c->store);
     }
+    return may;
 }
 
-static void invert(Func *func, Block *block, Op *gather)
+/* `cut`: a store to scratch that may take the gather's elements; NULL: only one of results may. */
+static bool invert(Func *func, Block *block, Op *gather, const Op *cut)
 {
     const Value *array = gather->operands[0];
+    bool inverted = false;
     if (array->type->kind == TYPE_ARRAY && value_count_uses(func, array) == 1) {
         Memo *axis_of = memo_open(func);
-        InvertCandidate c = {.func = func, .block = block, .gather = gather, .axis_of = axis_of};
-        invert_one(&c);
+        InvertCandidate c = {
+            .func = func, .block = block, .gather = gather, .axis_of = axis_of, .cut = cut};
+        inverted = invert_one(&c);
         memo_close(axis_of);
     }
+    return inverted;
 }
 
 /* ---- what pieces overwrite ---- */
@@ -417,6 +436,32 @@ static void look_below(Below *below, const Value *value)
     }
 }
 
+/* Is the value, but for the order of its axes, computed element by element from a sum of as many
+ * elements? */
+static bool is_sum(Memo *seen, const Block *block, const Value *value)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || op->parent != block || value->type->kind != TYPE_ARRAY || !memo_visit(seen, value)) {
+        return false;
+    }
+    bool sum = op->kind == OP_REDUCE && text_equal(op_word(op, ATTR_FN), "sum");
+    bool follows = op->kind == OP_PERMUTE || op->kind == OP_SQUEEZE || op->kind == OP_EXPAND ||
+                   op_has(op, TRAIT_ELEMENTWISE);
+    for (int i = 0; follows && i < op->n_operands && !sum; i++) {
+        sum = is_sum(seen, block, op->operands[i]);
+    }
+    return sum;
+}
+
+/* Is the gather's array computed of a sum of products? */
+static bool is_of_product(Func *func, Block *block, const Op *gather)
+{
+    Memo *seen = memo_open(func);
+    bool sum = is_sum(seen, block, gather->operands[0]);
+    memo_close(seen);
+    return sum;
+}
+
 /* True if the gather reads a sum, or what is computed element by element from one, and the only
  * store of its elements holds those of no other gather: it is no concatenation of pieces. */
 static bool reads_product(Func *func, Block *block, Op *gather)
@@ -437,6 +482,67 @@ static bool reads_product(Func *func, Block *block, Op *gather)
     return array.sums && stored.gathers == 1;
 }
 
+/* ---- results that several ops read ---- */
+
+/* Are neighbours of the gather's result far from each other in the array, since an axis of the
+ * result joins several of the array's, as the phases of a transposed convolution? */
+static bool interleaves(Func *func, const Op *gather)
+{
+    InverseMap inverse;
+    bool found = false;
+    if (an_inverse_map(func, gather, &inverse)) {
+        for (int i = 0; i < gather->results[0]->type->rank; i++) {
+            found = found || inverse.coords[i].n > 1;
+        }
+    }
+    return found;
+}
+
+/* The last value that is made element by element of the gather's alone, with the same axes. */
+static Value *last_of_chain(const Func *func, const Block *block, Value *value)
+{
+    for (;;) {
+        const ValueUse *use = use_first(value, func->body);
+        Op *user = use && !use_next(use, func->body) ? use->op : NULL;
+        bool goes_on = user && user->parent == block && user->n_results == 1 &&
+                       (user->kind == OP_PERMUTE || op_has(user, TRAIT_ELEMENTWISE));
+        if (!goes_on) {
+            return value;
+        }
+        value = user->results[0];
+    }
+}
+
+/* Lets the launch of the product scatter the gather's elements to scratch memory, in the order of
+ * the result. For gathers that are not inverted otherwise: reductions and other ops that read them
+ * would gather them once each. */
+static void cut_behind(Func *func, Block *block, Op *gather)
+{
+    bool gpu = func->target && func->target->family != FAMILY_CPU;
+    if (!gpu || !is_of_product(func, block, gather) || !interleaves(func, gather)) {
+        return;
+    }
+    func_remove_dead(func); /* what was made for an attempt without it */
+    Value *value = last_of_chain(func, block, gather->results[0]);
+    size_t n_params = func->params.n;
+    Builder b = build_after(func, value->def);
+    b.span = value->def->span;
+    Value *scratch = func_scratch(
+        func, type_array(func, value->type->dtype, value->type->rank, value->type->dims));
+    Value *loaded = build_load(&b, func_alias(func, scratch), WHOLE);
+    loaded->name = value->name;
+    func_replace_uses(func, value, loaded);
+    b = build_after(func, value->def);
+    b.span = value->def->span;
+    Op *store = build_store(&b, scratch, WHOLE, value);
+    if (!invert(func, block, gather, store)) {
+        func_replace_uses(func, loaded, value);
+        op_remove(store);
+        func_remove_dead(func);
+        func->params.n = n_params;
+    }
+}
+
 /* ---- the block ---- */
 
 void fuse_invert_gathers(Func *func, Block *block, InvertScope scope)
@@ -447,8 +553,11 @@ void fuse_invert_gathers(Func *func, Block *block, InvertScope scope)
     }
     for (Op *op = block->first; op; op = op->next) {
         bool gathers = op->kind == OP_GATHER;
-        if (gathers && (scope == INVERT_ALL || reads_product(func, block, op))) {
-            invert(func, block, op);
+        bool all = scope == INVERT_ALL;
+        bool may = gathers && (all || reads_product(func, block, op));
+        bool inverted = may && invert(func, block, op, NULL);
+        if (gathers && !inverted && !all) {
+            cut_behind(func, block, op);
         }
     }
     for (Op *op = block->first; op; op = op->next) {

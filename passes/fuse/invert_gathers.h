@@ -12,6 +12,7 @@ typedef struct InvertCandidate {
     Block *block;
     Op *gather;
     Op *store;          /* all that is made of the gather's elements */
+    const Op *cut;      /* a store to scratch that may be it; NULL: only those of results may */
     int axes[MAX_RANK]; /* of the store's tensor, by axis of the gather; -1: it has one element */
     Memo *axis_of;      /* by value and axis of the gather: the value's axis */
     bool reduces[MAX_RANK]; /* along this axis of the gather */

@@ -26,10 +26,16 @@
  *
  * Where all that folds the result does so along one axis that a tile holds whole, as a softmax over
  * channels does, nothing goes through memory: that axis is the columns, the places are the rows,
- * and what is made of the product is scattered. Requires the tensor level. Changes no bits. */
+ * and what is made of the product is scattered, or stored if it has only places. Where reductions
+ * along the places are all that reads it, their parts are stored (passes/tensor/reduce_in_parts.c).
+ * An inner axis of places that fills tiles by itself is not collapsed with the outer one.
+ *
+ * What is gathered by groups of what a scatter has put into scratch memory is read through aliases
+ * with axes for the groups. Requires the tensor level. Changes no bits. */
 #include "passes/tensor/collapse_intermediates.h"
 
 #include "ir/build.h"
+#include "ir/layout/matrix_instr.h"
 #include "ir/nominal_sizes.h"
 #include "ir/op_axes.h"
 #include "ir/target/target.h"
@@ -41,12 +47,17 @@
 #include "passes/tensor/reorder_axes.h"
 #include "passes/tensor/split_reads.h"
 
+#include <math.h>
+#include <string.h>
+
 enum {
-    MIN_ROWS = 64,           /* of a tile, that a warp group multiplies */
-    MAX_FOLDED = 128,        /* elements of an axis that a tile holds whole */
+    MAX_FOLDED = 128,        /* elements of an axis that a tile holds whole, */
+    MAX_FOLDED_WIDE = 256,   /* and where a warp group multiplies them by 16-bit operands */
+    FULL_TILE = 256,         /* places of the largest tiles */
     NAMED_INSTRUCTIONS = 12, /* that approximate a function of a sum */
 };
 
+static const double MOST_WASTED = 1.06; /* times the places, with those of full tiles */
 /* Values that are made element by element of the product, in the order of the program. */
 typedef struct Chain {
     Func *func;
@@ -62,9 +73,12 @@ typedef struct Chain {
     Result scattered; /* what it scatters */
     Op *store;        /* the first op that stores one of them; NULL: none */
     Result stored;
-    int64_t depth; /* maximum number of terms of the product; INT64_MAX: not known */
-    bool folds;    /* a reduction that a tile of the product can do is no end, but is followed */
-    int folded;    /* the axis of the product that such ones reduce; -1: none does */
+    bool windows;     /* some are places in windows, which are reduced one by one */
+    bool narrow;      /* factors of 16 bits or less */
+    int64_t depth;    /* maximum number of terms of the product; INT64_MAX: not known */
+    bool folds;       /* a reduction that a tile of the product can do is no end, but is followed */
+    int folded;       /* the axis of the product that such ones reduce; -1: none does */
+    int64_t whole;    /* its elements */
     int instructions; /* on an element of the tile */
 } Chain;
 
@@ -96,10 +110,14 @@ static bool folds_in_tile(Chain *chain, const Op *op, const Result *from)
                  from->axes[axis].side != SIDE_BOTH;
     extent = folds ? poly_most(from->value->type->dims[axis]) : 0;
     int origin = folds ? from->axes[axis].origin : -1;
-    if (extent < 2 || extent > MAX_FOLDED || (chain->folded >= 0 && chain->folded != origin)) {
+    const Target *target = chain->func->target;
+    bool wide = chain->narrow && target && mma_warpgroup(target);
+    if (extent < 2 || extent > (wide ? MAX_FOLDED_WIDE : MAX_FOLDED) ||
+        (chain->folded >= 0 && chain->folded != origin)) {
         return false;
     }
     chain->folded = origin;
+    chain->whole = extent;
     return true;
 }
 
@@ -113,7 +131,7 @@ static bool folds_windows(const Op *op, const Result *from)
 /* What the op makes of `from`, its operand, has the axes of `from` in some order; false: others. */
 static bool keeps_axes(Chain *chain, const Op *op, const Result *from, Result *to)
 {
-    bool moves = op->kind == OP_PERMUTE || op->kind == OP_SQUEEZE;
+    bool moves = op->kind == OP_PERMUTE || op->kind == OP_SQUEEZE || op->kind == OP_EXPAND;
     bool stays = op_has(op, TRAIT_ELEMENTWISE) || (chain->folds && op->kind == OP_BROADCAST) ||
                  folds_windows(op, from) || folds_in_tile(chain, op, from);
     if (op->n_results != 1 || (!moves && !stays) ||
@@ -123,7 +141,13 @@ static bool keeps_axes(Chain *chain, const Op *op, const Result *from, Result *t
     chain->instructions += op->kind == OP_NAMED ? NAMED_INSTRUCTIONS : an_epilogue_instructions(op);
     *to = (Result){.value = op->results[0]};
     for (int i = 0; i < to->value->type->rank; i++) {
-        to->axes[i] = from->axes[moves ? op_operand_axis(op, 0, i) : i];
+        int of = moves ? op_operand_axis(op, 0, i) : i;
+        to->axes[i] = from->axes[of < 0 ? 0 : of];
+        if (of < 0) { /* a new one, of one element */
+            to->axes[i].origin = -1;
+            to->axes[i].side = SIDE_BOTH;
+            to->axes[i].inner = false;
+        }
     }
     return true;
 }
@@ -218,7 +242,15 @@ static Chain follow_product(Func *func, const Compute *sum, bool folds)
             chain.depth = INT64_MAX;
         }
     }
+    chain.narrow = sum->uses.n > 0;
+    for (size_t i = 0; i < sum->uses.n; i++) {
+        const Value *memory = sum->uses.items[i].memory;
+        chain.narrow = chain.narrow && memory && dtype_bits(memory->type->dtype) <= 16;
+    }
     Result first = result_of(func, sum, sum->op->results[0]);
+    for (int i = 0; i < first.value->type->rank; i++) {
+        chain.windows = chain.windows || first.axes[i].inner;
+    }
     add_made(&chain, &first);
     for (Op *op = sum->op->next; op && chain.pending > 0; op = op->next) {
         follow(&chain, op);
@@ -226,30 +258,55 @@ static Chain follow_product(Func *func, const Compute *sum, bool folds)
     return chain;
 }
 
-/* The side of the axis along which the first statement that reads the memory, whose axes are the
- * result's in this order, writes neighbours; `last` where that has too few elements for the rows of
- * a product's tile, or is not known. */
+/* The side of the axis along which the statement that reads most of the memory, whose axes are the
+ * result's in this order, writes neighbours; `last` where that is not known. */
 static Side side_that_is_read(Func *func, const Result *result, const Value *memory,
                               const int64_t *order, Side last)
 {
     int along = an_read_along(func, memory);
     Side side = along >= 0 ? result->axes[order[along]].side : last;
-    double rows = 1;
-    for (int i = 0; i < result->value->type->rank; i++) {
-        bool other = result->axes[i].side == last;
-        rows *= other ? (double)poly_nominal(result->value->type->dims[i]) : 1;
-    }
-    return side == SIDE_BOTH || rows < MIN_ROWS ? last : side;
+    return side == SIDE_BOTH ? last : side;
 }
 
-/* Stores the result with the axes of `last` behind the others, and loads it for all that reads it,
- * if axes of it can be collapsed then. False: another side is asked for. */
-static bool store_in_order(Func *func, const Result *result, Side last, bool asks)
+/* Does the inner one of two axes of a factor fill tiles by itself? Then the outer one goes before
+ * those of the other factor and is not collapsed with it: images that lie behind channels would be
+ * megabytes apart, often a power of two of them, in the same sets of the caches. */
+static bool is_tiled_alone(const Result *result, int64_t *order)
 {
+    int rank = result->value->type->rank, n = 0;
+    int64_t last = order[rank - 1], before[MAX_RANK];
+    Side side = result->axes[last].side;
+    double extent = (double)poly_nominal(result->value->type->dims[last]);
+    int own = 0, other = 0;
+    for (int i = 0; i < rank; i++) {
+        own += result->axes[i].side == side;
+        other += result->axes[i].side != side && result->axes[i].side != SIDE_BOTH;
+    }
+    if (own != 2 || other == 0 || ceil(extent / FULL_TILE) * FULL_TILE >= extent * MOST_WASTED) {
+        return false;
+    }
+    for (int others = 0; others < 2; others++) {
+        for (int i = 0; i < rank - 1; i++) {
+            Side of = result->axes[order[i]].side;
+            if ((of != side && of != SIDE_BOTH) == (others == 1)) {
+                before[n++] = order[i];
+            }
+        }
+    }
+    memcpy(order, before, (size_t)n * sizeof *before);
+    return true;
+}
+
+/* Stores what the chain goes through with the axes of `last` behind the others, and loads it for
+ * all that reads it, if axes of it can be collapsed then. False: another side is asked for. */
+static bool store_in_order(Func *func, const Chain *chain, Side last, bool asks)
+{
+    const Result *result = &chain->goes_through;
     Value *value = result->value;
     int rank = value->type->rank;
     int64_t order[MAX_RANK], back[MAX_RANK];
     collapse_side_order(result, last, order);
+    bool alone = is_tiled_alone(result, order);
     Dim dims[MAX_RANK];
     for (int i = 0; i < rank; i++) {
         back[order[i]] = i;
@@ -264,9 +321,17 @@ static bool store_in_order(Func *func, const Result *result, Side last, bool ask
     func_replace_uses(func, value, loaded);
     b = build_after(func, value->def);
     b.span = value->def->span;
-    Op *store = build_store(&b, func_alias(func, scratch), WHOLE, reorder_axes(&b, value, order));
+    Value *ordered = reorder_axes_to(&b, value, order, chain->made.items[0].value);
+    Op *store = build_store(&b, func_alias(func, scratch), WHOLE, ordered);
     bool good = !asks || side_that_is_read(func, result, scratch, order, last) == last;
-    if (!good || !collapse_axes_of(func, store, rank, 0)) {
+    bool collapsed = good && collapse_axes_of(func, store, rank, 0);
+    if (good && !collapsed && !alone) { /* the product, too, gets this order of axes */
+        b = build_before(func, store);
+        b.span = value->def->span;
+        op_set_operand(store, store->n_operands - 1, reorder_axes(&b, value, order));
+        collapsed = collapse_axes_of(func, store, rank, 0) != NULL;
+    }
+    if (!collapsed && !(good && alone)) {
         func_replace_uses(func, loaded, value);
         op_remove(store);
         func_remove_dead(func);
@@ -275,24 +340,13 @@ static bool store_in_order(Func *func, const Result *result, Side last, bool ask
     return good;
 }
 
-/* Does a gather read the value, but for the order of its axes: by groups, or by windows? */
-static bool is_gathered(const Func *func, const Value *value)
+static void store_result(Func *func, const Chain *chain)
 {
-    bool found = false;
-    const Block *all = func->body;
-    for (const ValueUse *use = use_first(value, all); use && !found; use = use_next(use, all)) {
-        found = use->op->kind == OP_GATHER ||
-                (use->op->kind == OP_PERMUTE && is_gathered(func, use->op->results[0]));
-    }
-    return found;
-}
-
-static void store_result(Func *func, const Result *result)
-{
+    const Result *result = &chain->goes_through;
     Side last = collapse_last_side(result);
-    bool asks = last != SIDE_BOTH && is_gathered(func, result->value);
-    if (!store_in_order(func, result, last, asks)) {
-        store_in_order(func, result, last == SIDE_LEFT ? SIDE_RIGHT : SIDE_LEFT, false);
+    bool asks = last != SIDE_BOTH;
+    if (!store_in_order(func, chain, last, asks)) {
+        store_in_order(func, chain, last == SIDE_LEFT ? SIDE_RIGHT : SIDE_LEFT, false);
     }
 }
 
@@ -320,21 +374,63 @@ static void folded_order(const Chain *chain, const Result *result, int64_t *orde
     order[n] = last;
 }
 
+static bool has_folded(const Chain *chain, const Result *result)
+{
+    bool has = false;
+    for (int i = 0; i < result->value->type->rank; i++) {
+        has = has || result->axes[i].origin == chain->folded;
+    }
+    return has;
+}
+
 /* Is all that the program makes of the product stored once, and could a tile make it? */
 static bool may_fold(const Chain *chain)
 {
     const Op *op = chain->store ? chain->store : chain->scatter;
     const Result *result = chain->store ? &chain->stored : &chain->scattered;
     bool stored_once = op && !(chain->store && chain->scatter) && !chain->is_read;
-    return stored_once && chain->folded >= 0 && result->value->type->rank > 2 &&
-           chain->instructions <= an_most_epilogue_instructions(MAX_FOLDED) &&
+    int kept =
+        stored_once && chain->store && !has_folded(chain, result) ? 1 : 2; /* axes, at least */
+    return stored_once && chain->folded >= 0 && result->value->type->rank > kept &&
+           chain->instructions <= an_most_epilogue_instructions(chain->whole) &&
            (chain->scatter || collapse_can_scatter(chain->func, op));
+}
+
+/* Stores a value that lost the folded axis, with that axis as the last one of what is folded: the
+ * other axes are then adjacent, whatever the order in which the program has them. */
+static bool collapse_without_folded(Func *func, const Chain *chain)
+{
+    Op *store = chain->store;
+    const Result *result = &chain->stored;
+    const Value *product = chain->made.items[0].value;
+    int rank = result->value->type->rank;
+    int64_t order[MAX_RANK];
+    for (int i = 0; i < rank; i++) {
+        order[i] = i;
+    }
+    Builder b = build_before(func, store);
+    b.span = store->span;
+    Value *value = reorder_axes_to(&b, result->value, order, product);
+    Op *ordered = build_store(&b, store->operands[0], WHOLE, value);
+    op_remove(store);
+    bool collapsed = collapse_axes_of(func, ordered, rank, 0) != NULL;
+    if (!collapsed) {
+        b = build_before(func, ordered);
+        b.span = ordered->span;
+        build_store(&b, ordered->operands[0], WHOLE, result->value);
+        op_remove(ordered);
+        func_remove_dead(func);
+    }
+    return collapsed;
 }
 
 static bool collapse_folded(Func *func, const Chain *chain)
 {
     int64_t order[MAX_RANK];
     const Result *result = chain->store ? &chain->stored : &chain->scattered;
+    if (chain->store && !has_folded(chain, result)) {
+        return collapse_without_folded(func, chain);
+    }
     folded_order(chain, result, order);
     if (chain->store) {
         return collapse_as_scatter(func, chain->store, result, order);
@@ -346,8 +442,8 @@ static bool collapse_folded(Func *func, const Chain *chain)
 /* Has another collapse made anew what the chain goes through, or ends with? */
 static bool is_gone(const Chain *chain)
 {
-    return !chain->goes_through.value->def->parent ||
-           (chain->scatter && !chain->scatter->parent) || (chain->store && !chain->store->parent);
+    return !chain->goes_through.value->def->parent || (chain->scatter && !chain->scatter->parent) ||
+           (chain->store && !chain->store->parent);
 }
 
 static void collapse_chain(Func *func, const Chain *chain)
@@ -356,7 +452,10 @@ static void collapse_chain(Func *func, const Chain *chain)
         return;
     }
     if (chain->is_read && chain->goes_through.value->type->rank > 2) {
-        store_result(func, &chain->goes_through);
+        ProductCost cost = {chain->depth, chain->instructions, chain->narrow};
+        if (chain->windows || !collapse_reduces_in_parts(func, &chain->goes_through, &cost)) {
+            store_result(func, chain);
+        }
     } else if (chain->scatter && !chain->is_read && chain->scattered.value->type->rank > 2) {
         collapse_scatter_of(func, chain->scatter, &chain->scattered);
     } else if (chain->store && !chain->is_read && chain->stored.value->type->rank > 2) {
@@ -372,6 +471,7 @@ typedef struct Chains {
 void pass_collapse_intermediates(Func *func)
 {
     func_remove_dead(func);
+    split_scratch_reads(func);
     Computations *all = computations_open(func);
     struct {
         Chains *items;
@@ -390,11 +490,14 @@ void pass_collapse_intermediates(Func *func)
     for (size_t i = 0; i < chains.n; i++) {
         const Chains *own = &chains.items[i];
         bool folds = !is_gone(&own->folds) && may_fold(&own->folds);
-        if (!folds || !collapse_folded(func, &own->folds)) {
+        bool reduced = folds && own->folds.store && !has_folded(&own->folds, &own->folds.stored);
+        if (!(folds && collapse_folded(func, &own->folds)) && !reduced) {
             collapse_chain(func, &own->plain);
         }
     }
-    if (chains.n > 0 && split_writes(func)) {
+    bool split = chains.n > 0 && split_scratch_reads(func);
+    split = (chains.n > 0 && split_writes(func)) || split;
+    if (split) {
         pass_collapse_axes(func);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results of products whose axes are collapsed. Private to collapse_intermediates.c and
- * collapse_scatters.c. */
+ * collapse_scatters.c and reduce_in_parts.c. */
 #ifndef TESSERA_PASSES_TENSOR_COLLAPSE_INTERMEDIATES_H
 #define TESSERA_PASSES_TENSOR_COLLAPSE_INTERMEDIATES_H
 
@@ -18,6 +18,21 @@ typedef struct Result {
         int origin; /* the axis of the product */
     } axes[MAX_RANK];
 } Result;
+
+/* What an element of a product costs. */
+typedef struct ProductCost {
+    int64_t depth;    /* maximum number of terms; INT64_MAX: not known */
+    int instructions; /* of what is made of it */
+    bool narrow;      /* factors of 16 bits or less */
+} ProductCost;
+
+/* reduce_in_parts.c */
+/* Can the product's epilogue reduce parts of the places, so that what is made of it, `from`, goes
+ * nowhere, or is not read once more for rows that no block holds? Then tiles must end with the
+ * places of a sample: what that wastes takes less time than the memory that is saved, or half of it
+ * where clusters could hold the rows. Puts the axis of the places last, if only reductions read
+ * `from`. */
+bool collapse_reduces_in_parts(Func *func, const Result *from, const ProductCost *cost);
 
 /* collapse_scatters.c */
 /* The side of the result's last axis. */

@@ -91,7 +91,7 @@ void collapse_reorder_scatter(Func *func, Op *scatter, const int64_t *order)
     for (int i = 1; i < scatter->n_operands; i++) {
         Value *operand = scatter->operands[i];
         if (operand && operand->type->kind == TYPE_ARRAY) {
-            op_set_operand(scatter, i, reorder_axes_to_memory(&b, operand, order));
+            op_set_operand(scatter, i, reorder_axes_to(&b, operand, order, NULL));
         }
     }
     func_remove_dead(func);

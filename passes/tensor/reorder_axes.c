@@ -18,7 +18,8 @@
 typedef struct Reorder {
     Builder *b;
     HashTable known;
-    Memo *permutes; /* of has_permute; NULL: values that are in order stay as they are */
+    Memo *permutes;    /* of has_permute; NULL: values that are in order stay as they are */
+    const Value *base; /* stays as it is; NULL: nothing does */
 } Reorder;
 
 typedef struct Ordered {
@@ -151,8 +152,8 @@ static bool has_permute(Reorder *r, const Value *value)
 {
     int64_t found;
     const Op *op = value->def;
-    if (!op || value->type->kind != TYPE_ARRAY || op->kind == OP_PERMUTE) {
-        return op && op->kind == OP_PERMUTE;
+    if (!op || value == r->base || value->type->kind != TYPE_ARRAY || op->kind == OP_PERMUTE) {
+        return op && value != r->base && op->kind == OP_PERMUTE;
     }
     bool remade = op_moves_axes(op) || op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_REDUCE;
     if (!remade || memo_known(r->permutes, value, 0, &found)) {
@@ -185,7 +186,8 @@ static Value *reordered(Reorder *r, Value *value, const int64_t *order)
     }
     Ordered *entry = ARENA_NEW(r->b->func->arena, Ordered);
     *entry = key;
-    entry->to = value->def ? reordered_op(r, value, order) : build_permute(r->b, value, order);
+    bool made = value->def && value != r->base;
+    entry->to = made ? reordered_op(r, value, order) : build_permute(r->b, value, order);
     table_add(r->b->func->arena, &r->known, hash, entry);
     return entry->to;
 }
@@ -196,9 +198,9 @@ Value *reorder_axes(Builder *b, Value *value, const int64_t *order)
     return reordered(&r, value, order);
 }
 
-Value *reorder_axes_to_memory(Builder *b, Value *value, const int64_t *order)
+Value *reorder_axes_to(Builder *b, Value *value, const int64_t *order, const Value *base)
 {
-    Reorder r = {.b = b, .permutes = memo_open(b->func)};
+    Reorder r = {.b = b, .permutes = memo_open(b->func), .base = base};
     Value *made = reordered(&r, value, order);
     memo_close(r.permutes);
     return made;

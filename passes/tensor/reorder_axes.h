@@ -9,7 +9,8 @@
  * that move axes are made once more, at `b`, so that permutes stand only where memory is read;
  * nothing is changed. The level must be the tensor level. */
 Value *reorder_axes(Builder *b, Value *value, const int64_t *order);
-/* The same, and permutes go to memory also where the value has that order already. */
-Value *reorder_axes_to_memory(Builder *b, Value *value, const int64_t *order);
+/* The same, and permutes go to memory also where the value has that order already, or to `base`,
+ * which stays as it is; NULL: there is none. */
+Value *reorder_axes_to(Builder *b, Value *value, const int64_t *order, const Value *base);
 
 #endif

@@ -249,8 +249,8 @@ static int axis_in_memory(const Value *value, int axis)
     const Op *op = value->def;
     while (op && op->kind != OP_LOAD && axis >= 0) {
         int operand = 0;
-        while (operand + 1 < op->n_operands && (!op->operands[operand] ||
-               op->operands[operand]->type->kind != TYPE_ARRAY)) {
+        while (operand + 1 < op->n_operands &&
+               (!op->operands[operand] || op->operands[operand]->type->kind != TYPE_ARRAY)) {
             operand++;
         }
         bool moves = op_moves_axes(op);
@@ -424,6 +424,49 @@ static void read_split(Func *func)
     pass_gather_to_load(func);
     reduce_inner_first(func);
     pass_simplify(func);
+}
+
+/* Lets the gather of what is loaded whole from scratch memory, and perhaps permuted, read the
+ * memory itself. */
+static bool read_scratch(Func *func, Op *gather)
+{
+    const Op *from = gather->operands[0]->def;
+    const Op *permute = from && from->kind == OP_PERMUTE ? from : NULL;
+    const Op *load = permute ? permute->operands[0]->def : from;
+    if (!load || load->kind != OP_LOAD || !op_accesses_whole(load) ||
+        func->params.items[load->operands[0]->index].io != PARAM_SCRATCH ||
+        !split_can_alias(func, load->operands[0])) {
+        return false;
+    }
+    int rank = gather->operands[0]->type->rank;
+    const Attr *guard = op_attr(gather, ATTR_GUARD);
+    Value *indices[MAX_RANK];
+    int64_t guards[MAX_RANK];
+    for (int i = 0; i < rank; i++) {
+        int64_t axis = permute ? op_attr(permute, ATTR_PERM)->ints[i] : i;
+        indices[axis] = gather->operands[1 + i];
+        guards[axis] = guard ? guard->ints[i] : 0;
+    }
+    op_set_operand(gather, 0, load->operands[0]);
+    for (int i = 0; i < rank; i++) {
+        op_set_operand(gather, 1 + i, indices[i]);
+    }
+    if (guard) {
+        op_set_ints(func, gather, ATTR_GUARD, rank, guards);
+    }
+    return true;
+}
+
+bool split_scratch_reads(Func *func)
+{
+    bool any = false;
+    for (Op *op = func->body->first; op; op = op->next) {
+        any = (op->kind == OP_GATHER && read_scratch(func, op)) || any;
+    }
+    if (any) {
+        read_split(func);
+    }
+    return any;
 }
 
 bool split_writes(Func *func)

@@ -12,7 +12,8 @@
 bool split_can_alias(const Func *func, const Value *tensor)
 {
     const Param *param = &func->params.items[tensor->index];
-    return param_has_memory(param) && !param->axis_perm && !param->collapsed &&
+    bool whole = param->alias && param->alias->type == tensor->type; /* and its axes */
+    return (param_has_memory(param) || whole) && !param->axis_perm && !param->collapsed &&
            !tensor->type->strides && !dtype_is_packed(tensor->type->dtype);
 }
 
@@ -65,7 +66,8 @@ static Value *alias_of(Reads *reads, const Value *tensor, Type type)
 {
     for (int i = 0; i < reads->aliases.n; i++) {
         Value *alias = reads->aliases.items[i];
-        if (func_memory_of(reads->func, alias) == tensor && alias->type == type) {
+        bool same = func_memory_of(reads->func, alias) == func_memory_of(reads->func, tensor);
+        if (same && alias->type == type) {
             return alias;
         }
     }

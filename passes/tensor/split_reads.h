@@ -12,6 +12,9 @@ bool split_can_alias(const Func *func, const Value *tensor);
 Type split_type(Func *func, const Value *tensor, int rank, const Dim *dims);
 /* Lets gathers that read inputs, or what is stored before, by groups read aliases. */
 void split_reads(Func *func);
+/* The same for gathers of what is loaded whole from scratch memory, which read it themselves.
+ * False: there were none. */
+bool split_scratch_reads(Func *func);
 /* Lets a scatter that writes all of a result by groups store to an alias; false: it writes
  * otherwise. */
 bool split_write(Func *func, Op *scatter);
