@@ -7,8 +7,9 @@
 #include "support/int_math.h"
 
 enum {
-    MAX_ROWS = 64,             /* blocks, too few to walk long rows alone */
-    LONG_ROW = 32768,          /* elements: of longer ones a block holds none */
+    MAX_ROWS = 64,       /* blocks, too few to walk long rows alone */
+    ROW_OF_BLOCK = 1024, /* elements that occupy a block: shorter rows are held side by side */
+    LONG_ROW = 32768,    /* elements: of longer ones a block holds none */
     LONG_WALK_BYTES = 1 << 19, /* of a block: twice, it takes as long as two launches more */
     MAX_WALKS_CPU = 16,        /* blocks, of a CPU */
     RUN_BYTES = 64,            /* of neighbouring columns, that a block takes at least */
@@ -87,6 +88,27 @@ static bool is_refolded(Splitter *s, const Op *op, uint64_t rows)
         }
     }
     return false;
+}
+
+/* The classes that folds of the fold's result reduce and that it has itself, but for `rows`: as the
+ * channels of pixels that are normalized, each channel by itself, of which the greatest is taken.
+ * A block that holds rows would walk them one row after the other. 0: another fold of the same rows
+ * needs this one, and is asked about first. */
+static uint64_t walked_between(Splitter *s, const Op *op, uint64_t rows)
+{
+    const Value *result = split_used_result(s, op);
+    uint64_t own = result ? split_classes_of(s, result) & ~(s->stored | s->walked) : 0, found = 0;
+    for (const Op *other = op->next; own && other; other = other->next) {
+        const Op *first;
+        if (split_is_fold(other) && !split_is_scan(other) && split_is_made_of(s, other, op)) {
+            uint64_t set = reduced_set(s, other, &first);
+            if (set & rows) {
+                return 0;
+            }
+            found |= set & own;
+        }
+    }
+    return found;
 }
 
 /* Is the fold made of what is read along the rows and along what it folds? Of a histogram each
@@ -189,21 +211,31 @@ const Value *split_under_occupied(Splitter *s, const Op *op)
     bool own = rows & split_seen(s, op->operands[0]);
     bool gpu = s->func->target && s->func->target->family != FAMILY_CPU;
     int64_t cluster = gpu && s->func->target->cluster > 1 ? s->func->target->cluster : 1;
+    /* What a block holds or walks for its rows: along axes of which nothing is stored too, as in a
+     * norm over channels and pixels, of which the greatest channel is stored. */
+    uint64_t span = rows & set ? rows | set : rows;
     bool starves =
         own &&
-        ((split_most(s, rows) > LONG_ROW && split_nominal(s, s->stored & ~rows) < MAX_ROWS) ||
-         few_would_walk(s, first, rows, cluster * LONG_ROW));
+        ((split_most(s, span) > LONG_ROW && split_nominal(s, s->stored & ~span) < MAX_ROWS) ||
+         few_would_walk(s, first, span, cluster * LONG_ROW));
     bool refolded = set && !(set & (s->stored | s->walked)) &&
                     few_would_walk(s, first, set, walk) && is_refolded(s, op, set);
     /* Each element of a row that few blocks hold would be a long reduction: of a matrix times a
      * vector that is normalized, say. By itself all blocks share the elements. */
     bool inner = set && own && !(set & (s->stored | s->walked)) && reads_rows(s, op, rows, set) &&
                  few_would_walk(s, first, rows | set, walk);
+    bool fill = split_most(s, span) >= ROW_OF_BLOCK;
+    uint64_t between = set & rows && fill ? walked_between(s, op, rows) : 0;
+    /* By itself the fold reads its rows once more: twice the blocks must make up for that. Where
+     * one block would be left, all share the rows instead (row_column_sweep.h). */
+    int64_t turns = between ? split_nominal(s, s->stored & ~(span | between)) : 0;
+    bool in_turn = between && gpu && turns > 1 && 2 * turns <= s->func->target->machine->num_sms &&
+                   few_would_walk(s, first, span | between, walk);
     bool other_axes = set && !(set & (s->stored | s->walked)) && is_last_fold(s, op) &&
                       is_long_walk(s, op, first) && has_other_axes(s, op, set);
     bool few = set && !(set & (s->stored | s->walked)) && few_are_refolded(s, op, walk);
     /* Another fold may be repeated, across rows: without it there are rows enough, perhaps. */
-    starves = starves || refolded || inner || other_axes || few;
+    starves = starves || refolded || inner || in_turn || other_axes || few;
     starves = starves && (s->body || !stores_folds_alike(s));
     for (const Op *other = s->block->first; starves && other; other = other->next) {
         const Value *repeated = split_is_fold(other) ? split_repeated(s, other) : NULL;
