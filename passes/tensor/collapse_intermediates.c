@@ -269,8 +269,9 @@ static Side side_that_is_read(Func *func, const Result *result, const Value *mem
 }
 
 /* Does the inner one of two axes of a factor fill tiles by itself? Then the outer one goes before
- * those of the other factor and is not collapsed with it: images that lie behind channels would be
- * megabytes apart, often a power of two of them, in the same sets of the caches. */
+ * those of the other factor and is not collapsed with it. With images behind channels, two channels
+ * of a pixel would have megabytes between them, often a power of two, and so share the sets of the
+ * caches. */
 static bool is_tiled_alone(const Result *result, int64_t *order)
 {
     int rank = result->value->type->rank, n = 0;

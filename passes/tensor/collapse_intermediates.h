@@ -27,11 +27,11 @@ typedef struct ProductCost {
 } ProductCost;
 
 /* reduce_in_parts.c */
-/* Can the product's epilogue reduce parts of the places, so that what is made of it, `from`, goes
- * nowhere, or is not read once more for rows that no block holds? Then tiles must end with the
- * places of a sample: what that wastes takes less time than the memory that is saved, or half of it
- * where clusters could hold the rows. Puts the axis of the places last, if only reductions read
- * `from`. */
+/* Can the product's epilogue reduce parts of the places, so that `from`, which is made of it, is
+ * not stored, or is not read once more for rows that no block holds? Then tiles must end with the
+ * places of a sample: what that wastes takes less time than the memory accesses that are saved, or
+ * half of it where clusters could hold the rows. Makes the places the columns of the product, if
+ * only reductions read `from`. */
 bool collapse_reduces_in_parts(Func *func, const Result *from, const ProductCost *cost);
 
 /* collapse_scatters.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides which products reduce their places in parts. Where only reductions along the pixels of
  * each image read a convolution's result, as a global pooling does, the epilogue can reduce what a
- * tile holds of them (passes/fuse/fuse_epilogue_folds.c), and the result itself goes nowhere. The
+ * tile holds of them (passes/fuse/fuse_epilogue_folds.c), and the result itself is not stored. The
  * same holds for the statistics of rows that no block holds. Tiles must then end with the pixels of
  * an image, so that images and pixels are not collapsed. */
 #include "passes/tensor/collapse_intermediates.h"
@@ -37,7 +37,7 @@ typedef struct RowFolds {
 } RowFolds;
 enum { REDUCED = -1 };
 
-static bool is_met(const RowFolds *f, const Value *value, int axis)
+static bool is_visited(const RowFolds *f, const Value *value, int axis)
 {
     int64_t known;
     return memo_known(f->seen, value, axis - REDUCED, &known);
@@ -47,13 +47,13 @@ static bool is_met(const RowFolds *f, const Value *value, int axis)
  * than reductions were among them. */
 static void find_row_folds(RowFolds *f, const Value *value, int axis, int64_t row)
 {
-    if (is_met(f, value, axis)) {
+    if (is_visited(f, value, axis)) {
         return;
     }
     memo_keep(f->seen, value, axis - REDUCED, 1);
-    bool both = axis != REDUCED && is_met(f, value, REDUCED);
+    bool both = axis != REDUCED && is_visited(f, value, REDUCED);
     for (int i = 0; axis == REDUCED && i < value->type->rank; i++) {
-        both = both || is_met(f, value, i);
+        both = both || is_visited(f, value, i);
     }
     f->both = f->both || both;
     f->row = axis == REDUCED && row > f->row ? row : f->row;
@@ -120,7 +120,7 @@ static int reduced_innermost(Func *func, const Result *result, RowFolds *folds)
 
 /* Makes the product's result with the axis as its columns, along which a thread holds neighbours,
  * if the axes of the other factor fill the rows of tiles. */
-static void put_last(Func *func, const Result *result, int axis)
+static void make_columns(Func *func, const Result *result, int axis)
 {
     Value *value = result->value;
     int rank = value->type->rank, n = 0;
@@ -177,7 +177,7 @@ bool collapse_reduces_in_parts(Func *func, const Result *from, const ProductCost
     /* What is stored as well leaves in pairs of neighbours, whose rows must be aligned. */
     bool aligned = !folds.both || poly_divisor(type->dims[axis]) % ALIGNED == 0;
     if (pays && folds.only && aligned) {
-        put_last(func, from, axis);
+        make_columns(func, from, axis);
     }
     return pays;
 }
